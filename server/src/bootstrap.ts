@@ -20,9 +20,9 @@ import { bootstrapLock } from "#store/advisory-locks.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 
-/** What `bootstrap.json` holds; scripts outside the platform read it. */
+/** The content of `bootstrap.json`; scripts outside the platform read it. */
 export type BootstrapFile = Omit<Urls, "appHosts"> & {
-  /** Where the platform listens on its own machine, whoever can reach `baseUrl`. */
+  /** The URL of the platform on its own machine, where `baseUrl` may not be reachable. */
   readonly localUrl: string;
   readonly projectId: string;
   readonly ownerEmail: string;
@@ -38,7 +38,7 @@ export type BootstrapOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly file: string;
   /** Base URL of the platform, without a trailing slash. */
   readonly baseUrl: string;
-  /** The same platform on its own machine. */
+  /** The URL of the platform on its own machine. */
   readonly localUrl: string;
 };
 
@@ -46,8 +46,8 @@ const ownerEmail = "owner@localhost";
 const by: By = { actor: platformActor };
 
 /**
- * Creates what is missing and loads the signing keys. If the file exists, it names the current URLs
- * afterwards.
+ * Creates the first project if there is none, and loads the signing keys. Writes the current URLs
+ * to an existing file.
  */
 export async function bootstrap(options: BootstrapOptions): Promise<void> {
   const { db, keys, file, log } = options;
@@ -56,7 +56,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
   const isFirst = await db.transaction().execute(async (tx) => {
     await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(tx);
     if (await hasProjects(tx)) return false;
-    const content = await makeAll(tx, options);
+    const content = await createFirstProject(tx, options);
     writeFileSafely(pendingFile, format(content));
     return true;
   });
@@ -70,7 +70,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
   await keys.load(db);
 }
 
-async function makeAll(tx: Tx, options: BootstrapOptions): Promise<BootstrapFile> {
+async function createFirstProject(tx: Tx, options: BootstrapOptions): Promise<BootstrapFile> {
   const password = new Secret(randomBytes(18).toString("base64url"));
   const ownerId = await createPerson(tx, { email: ownerEmail, name: "Owner", password });
   const key = await options.keys.rotate(tx, by);
@@ -100,7 +100,7 @@ async function makeAll(tx: Tx, options: BootstrapOptions): Promise<BootstrapFile
   return content;
 }
 
-/** An interrupted start left the pending file: its tokens are valid if its project exists. */
+/** Keeps the pending file of an interrupted start if its project exists; otherwise deletes it. */
 async function settlePending(db: Db, files: { file: string; pendingFile: string }): Promise<void> {
   const content = readFile(files.pendingFile);
   if (content === null) return;
@@ -112,7 +112,7 @@ async function settlePending(db: Db, files: { file: string; pendingFile: string 
   renameSafely(files.pendingFile, files.file);
 }
 
-/** Moves aside a file that belongs to another database: nobody else has its tokens. */
+/** Renames a file that belongs to another database: no other file has its tokens. */
 function keepOldFile(file: string): void {
   const old = readFile(file);
   if (old !== null)

@@ -3,7 +3,10 @@ import { isIP } from "node:net";
 import { Secret } from "#lib/secret.ts";
 import type { SettingReader } from "./config-table.ts";
 
-/** `token` null: anyone who reaches the address may read, so it is on this machine only. */
+/**
+ * Where metrics are served. `token` null: anyone who reaches the address may read them, so the
+ * address must be on this machine.
+ */
 export type MetricsConfig = {
   readonly host: string;
   readonly port: number;
@@ -30,8 +33,9 @@ export function readMetrics(reader: SettingReader): MetricsConfig | null {
   }
   const plainHost = host.replace(/^\[|\]$/g, "");
   if (token === null && !isLoopback(plainHost)) {
-    const why = "is reachable from other machines: set SLIPWAY_METRICS_TOKEN too, or use 127.0.0.1";
-    return reader.refuse(`SLIPWAY_METRICS_ADDRESS is "${address}", which ${why}.`);
+    const problem =
+      "is reachable from other machines: set SLIPWAY_METRICS_TOKEN too, or use 127.0.0.1";
+    return reader.refuse(`SLIPWAY_METRICS_ADDRESS is "${address}", which ${problem}.`);
   }
   return { host: plainHost, port: Number(port), token: token === null ? null : new Secret(token) };
 }

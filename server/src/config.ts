@@ -16,14 +16,14 @@ import type { DriverName } from "#drivers/driver-table.ts";
 export type Config = ReturnType<typeof readConfig>;
 
 /**
- * The environment is invalid; the message names the variable, the given value and what is allowed.
+ * The environment is invalid; the message names the variable, its value and what is allowed.
  */
 export class ConfigRefused extends Error {
   override readonly name = "ConfigRefused";
 }
 
 /**
- * Variables that are not ours but are passed to git, pip and builds: locations of tools,
+ * Variables of other programs that are passed to git, pip and builds: locations of tools,
  * certificates and package indexes.
  */
 const toolVariables = [
@@ -34,8 +34,8 @@ const toolVariables = [
   /^PYENV_ROOT$/,
 ];
 
-/** Variables of the command line; they may also be set where a platform starts. */
-const ofCommandLine = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"]);
+/** Variables of the `slipway` command; they may also be set where a platform starts. */
+const commandLineNames = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"]);
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -60,7 +60,7 @@ export function readConfig(environment: Environment) {
     appHosts: new AppHosts(
       parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
     ),
-    /** Absolute. */
+    /** An absolute path. */
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
@@ -100,8 +100,8 @@ export function readConfig(environment: Environment) {
     callRecordsPerMinute: integer("SLIPWAY_CALL_RECORDS_PER_MINUTE"),
     runsAtOnce: integer("SLIPWAY_RUNS_AT_ONCE"),
     webhooksAtOnce: integer("SLIPWAY_WEBHOOKS_AT_ONCE"),
-    ...limitsPerMinute(integer),
-    /** Relative to the working directory of the platform, as that of pools. */
+    ...limitSettings(integer),
+    /** Relative to the working directory of the platform, as are `pricesFile` and `poolsFile`. */
     plansFile: text("SLIPWAY_PLANS_FILE"),
     pricesFile: text("SLIPWAY_PRICES_FILE"),
     meteringSeconds: integer("SLIPWAY_METERING_SECONDS"),
@@ -135,7 +135,7 @@ export function readConfig(environment: Environment) {
   });
 }
 
-function limitsPerMinute(integer: Read<number>) {
+function limitSettings(integer: Read<number>) {
   return {
     projectsPerPerson: integer("SLIPWAY_PROJECTS_PER_PERSON"),
     deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
@@ -146,15 +146,10 @@ function limitsPerMinute(integer: Read<number>) {
 
 function refuseUnknownNames(environment: Environment): void {
   for (const name of Object.keys(environment)) {
+    if (!name.startsWith("SLIPWAY_") || Object.hasOwn(settingTable, name)) continue;
     // SLIPWAY_TEST_… variables connect the test runner with test files; a platform started by a
     // test may inherit them.
-    if (
-      !name.startsWith("SLIPWAY_") ||
-      name.startsWith("SLIPWAY_TEST_") ||
-      Object.hasOwn(settingTable, name)
-    )
-      continue;
-    if (ofCommandLine.has(name)) continue;
+    if (name.startsWith("SLIPWAY_TEST_") || commandLineNames.has(name)) continue;
     const close = closestName(name, Object.keys(settingTable));
     throw new ConfigRefused(
       `${name} is not a setting${close ? `; did you mean ${close}?` : "."} See --help for all of them.`,
@@ -188,7 +183,7 @@ function dockerSettings(text: Read<string | null>, integer: Read<number>) {
   };
 }
 
-/** Paths inside the data folder. Each area owns one. */
+/** Paths inside the data folder. Each belongs to one area. */
 export function dataPaths(dataDir: string) {
   return {
     bootstrapFile: join(dataDir, "bootstrap.json"),
@@ -206,7 +201,7 @@ export function dataPaths(dataDir: string) {
     replicasDir: join(dataDir, "replicas"),
     /** The ends and the last lines of replicas that ended while no platform ran. */
     endsFile: join(dataDir, "ended-replicas"),
-    /** What the Docker driver keeps beside the engine. */
+    /** Files of the Docker driver that are not in the engine. */
     containersDir: join(dataDir, "containers"),
     /** Persistent storage of apps: one folder per project. */
     storageDir: join(dataDir, "storage"),
@@ -214,70 +209,70 @@ export function dataPaths(dataDir: string) {
 }
 
 function rawValue(environment: Environment, name: PlatformSettingName): string | null {
-  const given = environment[name];
-  return given === undefined || given === "" ? settingTable[name].default : given;
+  const value = environment[name];
+  return value === undefined || value === "" ? settingTable[name].default : value;
 }
 
-function parseInteger(name: PlatformSettingName, given: string): number {
+function parseInteger(name: PlatformSettingName, value: string): number {
   const { min = 0, max = Number.MAX_SAFE_INTEGER } = settingTable[name];
-  const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN;
-  if (!(value >= min && value <= max)) {
+  const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(number >= min && number <= max)) {
     throw new ConfigRefused(
-      `${name} is "${given}", but must be a whole number from ${min} to ${max}.`,
+      `${name} is "${value}", but must be a whole number from ${min} to ${max}.`,
     );
   }
-  return value;
+  return number;
 }
 
-function parseWord(name: PlatformSettingName, given: string): string {
-  if (/^[^\s/]+$/.test(given)) return given;
+function parseWord(name: PlatformSettingName, value: string): string {
+  if (/^[^\s/]+$/.test(value)) return value;
   throw new ConfigRefused(
-    `${name} is "${given}", but must be one word without spaces and slashes.`,
+    `${name} is "${value}", but must be one word without spaces and slashes.`,
   );
 }
 
-function parseBoolean(name: PlatformSettingName, given: string): boolean {
-  if (given === "true" || given === "1") return true;
-  if (given === "false" || given === "0") return false;
-  throw new ConfigRefused(`${name} is "${given}", but must be true or false.`);
+function parseBoolean(name: PlatformSettingName, value: string): boolean {
+  if (value === "true" || value === "1") return true;
+  if (value === "false" || value === "0") return false;
+  throw new ConfigRefused(`${name} is "${value}", but must be true or false.`);
 }
 
-/** `Choice`: the row's choices. */
+/** Parses a value of kind "choice"; the type `Choice` must be that of the row's choices. */
 function parseChoice<Choice extends string>(
   name: PlatformSettingName,
-  given: string | null,
+  value: string | null,
 ): Choice | null {
   const { choices = [] } = settingTable[name];
-  if (given === null || choices.includes(given)) return given as Choice | null;
-  throw new ConfigRefused(`${name} is "${given}", but must be one of ${choices.join(", ")}.`);
+  if (value === null || choices.includes(value)) return value as Choice | null;
+  throw new ConfigRefused(`${name} is "${value}", but must be one of ${choices.join(", ")}.`);
 }
 
-function parseList(given: string | null): readonly string[] {
-  return (given ?? "")
+function parseList(value: string | null): readonly string[] {
+  return (value ?? "")
     .split(",")
     .map((part) => part.trim())
     .filter((part) => part !== "");
 }
 
-function parseRegistries(given: string | null): readonly string[] {
-  const wrong = parseList(given).find(
-    (one) => one !== "*" && !/^[\w*-]+(?:\.[\w*-]+)*(?::\d{1,5})?$/.test(one),
+function parseRegistries(value: string | null): readonly string[] {
+  const wrong = parseList(value).find(
+    (registry) => registry !== "*" && !/^[\w*-]+(?:\.[\w*-]+)*(?::\d{1,5})?$/.test(registry),
   );
   if (wrong !== undefined) {
     refuse(
       `SLIPWAY_DOCKER_REGISTRIES must be names of registries, separated by commas, such as registry.example.com:5000, *.example.com or *, but one is ${wrong}.`,
     );
   }
-  return parseList(given);
+  return parseList(value);
 }
 
-/** `version` 4: allow only IPv4. */
+/** Parses a list of addresses and ranges; `version` 4 allows only IPv4. */
 function parseRanges(
   name: PlatformSettingName,
-  given: string | null,
+  value: string | null,
   version?: 4,
 ): readonly string[] {
-  return parseList(given).map((range) => {
+  return parseList(value).map((range) => {
     const [address = "", bits, ...rest] = range.split("/");
     const bitsMax = isIP(address) === 6 ? 128 : 32;
     const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= bitsMax);
@@ -290,8 +285,8 @@ function parseRanges(
   });
 }
 
-function parseNameServers(given: string | null): readonly string[] {
-  return parseList(given).map((server) => {
+function parseNameServers(value: string | null): readonly string[] {
+  return parseList(value).map((server) => {
     if (isIP(server) === 4) return server;
     throw new ConfigRefused(
       `SLIPWAY_APP_NAME_SERVERS has "${server}", but must contain IPv4 addresses such as 9.9.9.9.`,
@@ -300,22 +295,22 @@ function parseNameServers(given: string | null): readonly string[] {
 }
 
 /**
- * The name above the host names of apps, without a port. Where the dashboard is at it or below it,
- * pages of apps could set cookies for the dashboard; only below `localhost` do browsers refuse
- * that.
+ * The name below which apps have their host names, without a port. It must not be the dashboard's
+ * name or above it, because pages of apps could then set cookies for the dashboard; `localhost` is
+ * allowed, because browsers refuse such cookies there.
  */
-function parsePagesHost(given: string | null, publicUrl: string | null): string {
-  const host = (given ?? "localhost").toLowerCase();
+function parsePagesHost(value: string | null, publicUrl: string | null): string {
+  const host = (value ?? "localhost").toLowerCase();
   const isName = /^[a-z0-9](?:[a-z0-9.-]{0,205}[a-z0-9])?$/.test(host) && isIP(host) === 0;
   const dashboard = publicUrl === null ? "" : `.${URL.parse(publicUrl)?.hostname}`;
   if (isName && (host === "localhost" || !dashboard.endsWith(`.${host}`))) return host;
   const text =
     "must be a host name without a port, and neither that of SLIPWAY_PUBLIC_URL nor one above it";
-  throw new ConfigRefused(`SLIPWAY_APP_PAGES_HOST is "${given}", but ${text}.`);
+  throw new ConfigRefused(`SLIPWAY_APP_PAGES_HOST is "${value}", but ${text}.`);
 }
 
-function parseUrl(name: PlatformSettingName, given: string): string {
-  const url = URL.parse(given);
+function parseUrl(name: PlatformSettingName, value: string): string {
+  const url = URL.parse(value);
   if (
     url === null ||
     !/^https?:$/.test(url.protocol) ||
@@ -323,25 +318,25 @@ function parseUrl(name: PlatformSettingName, given: string): string {
     url.search !== "" ||
     url.hash !== ""
   ) {
-    const shown = given.includes("@") ? "not usable (its value is not shown)" : `"${given}"`;
+    const shown = value.includes("@") ? "not usable (its value is not shown)" : `"${value}"`;
     throw new ConfigRefused(
       `${name} is ${shown}, but must be an http or https URL without user, query and fragment.`,
     );
   }
-  return given.replace(/\/+$/, "");
+  return value.replace(/\/+$/, "");
 }
 
-function parseOptionalUrl(name: PlatformSettingName, given: string | null): string | null {
-  return given === null ? null : parseUrl(name, given);
+function parseOptionalUrl(name: PlatformSettingName, value: string | null): string | null {
+  return value === null ? null : parseUrl(name, value);
 }
 
-function parseDatabaseUrl(given: string): string {
-  if (!/^postgres(ql)?:\/\//.test(given)) {
+function parseDatabaseUrl(value: string): string {
+  if (!/^postgres(ql)?:\/\//.test(value)) {
     throw new ConfigRefused(
       "SLIPWAY_DATABASE_URL must start with postgres:// or postgresql:// (its value is not shown).",
     );
   }
-  return given;
+  return value;
 }
 
 function gitSettings(text: Read<string | null>, integer: Read<number>) {
@@ -363,29 +358,29 @@ function announcementsOf(text: Read<string | null>) {
   return [{ message, link: link ?? "", linkText: link === null ? "" : "Read more" }];
 }
 
-function parseGitUrl(name: PlatformSettingName, given: string): string {
+function parseGitUrl(name: PlatformSettingName, value: string): string {
   const usable =
-    /^(https?|ssh|file):\/\//.test(given) && given.includes("{owner}") && given.includes("{repo}");
-  if (usable && !/^\w+:\/\/[^/]*:[^/]*@/.test(given)) return given;
+    /^(https?|ssh|file):\/\//.test(value) && value.includes("{owner}") && value.includes("{repo}");
+  if (usable && !/^\w+:\/\/[^/]*:[^/]*@/.test(value)) return value;
   throw new ConfigRefused(
     `${name} must start with http://, https://, ssh:// or file://, contain {owner} and {repo}, and contain no password.`,
   );
 }
 
-/** The URL template of a host, which may be given by its name alone. */
-function parseGitHost(given: string): string {
-  if (given.includes("{") && !given.startsWith("file:"))
-    return parseGitUrl("SLIPWAY_GIT_HOSTS", given);
-  if (/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(given))
-    return `https://${given.toLowerCase()}/{owner}/{repo}.git`;
+/** The URL template of a host; `value` is a template, or only the name of the host. */
+function parseGitHost(value: string): string {
+  if (value.includes("{") && !value.startsWith("file:"))
+    return parseGitUrl("SLIPWAY_GIT_HOSTS", value);
+  if (/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(value))
+    return `https://${value.toLowerCase()}/{owner}/{repo}.git`;
   throw new ConfigRefused(
     "SLIPWAY_GIT_HOSTS must be names of hosts, such as gitlab.com, or URL templates with {owner} and {repo} that start with http://, https:// or ssh://.",
   );
 }
 
-function parseSecretKeys(given: string | null): readonly Secret[] | null {
-  if (given === null) return null;
-  const keys = parseList(given);
+function parseSecretKeys(value: string | null): readonly Secret[] | null {
+  if (value === null) return null;
+  const keys = parseList(value);
   if (keys.length === 0 || keys.some((key) => !/^[0-9a-f]{64}$/i.test(key))) {
     throw new ConfigRefused(
       "SLIPWAY_SECRET_KEY must be 64 hexadecimal digits, or several such keys separated by commas (its value is not shown).",
@@ -398,8 +393,8 @@ function parseSecretKeys(given: string | null): readonly Secret[] | null {
 export function toolEnvironmentOf(environment: Environment): Readonly<Record<string, string>> {
   const waitSeconds = Math.ceil(Number(environment["PIP_DEFAULT_TIMEOUT"]));
   const picked: Record<string, string> = {
-    // uv gives up on an index that fails for a moment sooner than pip, and has a name of its own
-    // for the timeout, in whole seconds.
+    // uv gives up on a failing index sooner than pip, and has its own variable for the timeout, in
+    // whole seconds.
     UV_HTTP_RETRIES: "5",
     ...(waitSeconds > 0 ? { UV_HTTP_TIMEOUT: String(waitSeconds) } : {}),
   };

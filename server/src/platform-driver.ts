@@ -1,4 +1,5 @@
-// Opens the driver that this start uses, and says what it cannot run. A part of `platform.ts`.
+// Opens the driver that this start uses, and says which apps it cannot run. A part of
+// `platform.ts`.
 import type { Advised } from "@slipway/contract/advice.ts";
 import type { HardwareWish } from "#apps/hardware-fields.ts";
 import { driverOfApps } from "#deploy/release-store.ts";
@@ -15,16 +16,16 @@ import { whyNever } from "#drivers/pools/fit.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Config, dataPaths } from "./config.ts";
 
-/** For a look whether the image of a release is there, and for getting it from the registry. */
-const lookMs = 60_000;
+/** The timeout for finding the image of a release, or fetching it from the registry. */
+const findImageMs = 60_000;
 
 /** The driver of this start, and the disk of the data folder. */
 export type ChosenDriver = OpenedDriver & { readonly disk: SharedDisk };
 
 /**
- * Later starts keep to this driver. The platform itself writes to the disk of its data folder, so
- * that it is watched whatever the driver does. Throws `CannotStart` where the machine cannot run
- * the driver.
+ * Opens the driver, which later starts use too. Opens the disk of the data folder if the driver
+ * does not, because the platform itself writes to it. Throws `CannotStart` when the machine cannot
+ * run the driver.
  */
 export async function openChosenDriver(
   settings: Config & { readonly paths: ReturnType<typeof dataPaths> },
@@ -38,26 +39,27 @@ export async function openChosenDriver(
   return { ...opened, disk };
 }
 
-/** Why no replica that wants this could ever start here, in a sentence; null: one could. */
+/** Why no replica with these settings could ever start here, as a sentence; null: one could. */
 export function whyNeverHere(
   { pools, capabilities }: Driver,
-  wanted: HardwareWish,
+  wish: HardwareWish,
   advised: Advised,
 ): string | null {
   return (
-    whyNever(pools.all, wanted, advised) ??
-    whyNoRuntime(capabilities.containerRuntimes, wanted.containerRuntime, advised) ??
-    egressRefusal(capabilities.egress, wanted.egressCidrs, advised) ??
-    storagePathRefusal(capabilities, wanted, advised)
+    whyNever(pools.all, wish, advised) ??
+    whyNoRuntime(capabilities.containerRuntimes, wish.containerRuntime, advised) ??
+    egressRefusal(capabilities.egress, wish.egressCidrs, advised) ??
+    storagePathRefusal(capabilities, wish, advised)
   );
 }
 
 /**
- * True when what was built is there; also while the backend does not answer: a start waits for it.
+ * True when the artifact exists; also while the backend does not answer, since a start waits for
+ * it.
  */
 export async function isThereHere(builder: Builder, artifact: Artifact): Promise<boolean> {
   try {
-    return await builder.isThere(artifact, { signal: AbortSignal.timeout(lookMs) });
+    return await builder.isThere(artifact, { signal: AbortSignal.timeout(findImageMs) });
   } catch {
     return true;
   }

@@ -1,5 +1,6 @@
-// What `GET /v2/hardware` lists: the pools of the driver with the prices of billing; and what
-// operators see of them. A part of `platform.ts`.
+// The answers about hardware: `GET /v2/hardware` lists the pools of the driver with the prices of
+// billing, and another answer shows operators the use of the pools and the size of the database. A
+// part of `platform.ts`.
 import type { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { hardwareAnswer, platformAnswer } from "@slipway/contract/hardware-routes.ts";
@@ -20,16 +21,16 @@ type Store = Pick<Foundation, "db" | "clock">;
 
 const tablesMax = 10;
 
-/** Both answers of the moment. */
+/** Functions that return the answers, from current data. */
 export function hardwareParts(
   driver: Pick<Driver, "name" | "pools">,
   priceOf: PriceOf,
   { db, clock }: Store,
 ) {
   const since = new Date(clock.now()).toISOString();
-  const atStart = readDatabaseBytes(db);
-  // Told to whoever asks for it.
-  atStart.catch(() => undefined);
+  const bytesAtStart = readDatabaseBytes(db);
+  // A failure is reported when the answer awaits it.
+  bytesAtStart.catch(() => undefined);
   return {
     hardware: () => hardwareOf(driver.pools.all, priceOf),
     operatorPlatform: async () => {
@@ -37,11 +38,11 @@ export function hardwareParts(
         poolsOf(driver, db),
         readDatabaseBytes(db),
         readTableSizes(db),
-        atStart,
+        bytesAtStart,
       ]);
       const tables = [...sizes]
         .map(([name, size]) => ({ name, bytes: size }))
-        .toSorted((one, other) => other.bytes - one.bytes)
+        .toSorted((left, right) => right.bytes - left.bytes)
         .slice(0, tablesMax);
       const database = { bytes, tables, since, bytesThen };
       return {
@@ -54,7 +55,7 @@ export function hardwareParts(
   };
 }
 
-/** In the order of the pools. */
+/** One item for each pool and compute type, in the order of the pools. */
 function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof hardwareAnswer> {
   const items = pools.flatMap((pool) =>
     computeOf([pool]).map((compute) => {
@@ -78,15 +79,16 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
   return { items };
 }
 
-/** The pools with what is free of each, and whose replicas are there. */
+/** The pools with their free resources, and the apps whose replicas are there. */
 async function poolsOf(driver: Pick<Driver, "pools">, db: Db): Promise<PlatformAnswer["pools"]> {
   const claims = [...driver.pools.claims];
   const owners = await readAppsOf(
     db,
     claims.map(([replicaId]) => replicaId),
   );
-  return driver.pools.free.map((one) => {
-    const { pool, cores, memory } = one;
+  return driver.pools.free.map((freePool) => {
+    const { pool, cores, memory } = freePool;
+    const poolClaims = claims.filter(([, claim]) => claim.pool === pool.name);
     return {
       name: pool.name,
       provider: pool.provider,
@@ -100,17 +102,15 @@ async function poolsOf(driver: Pick<Driver, "pools">, db: Db): Promise<PlatformA
         compute,
         count,
         usable,
-        free: freeGpus(one, compute),
+        free: freeGpus(freePool, compute),
       })),
-      replicas: claims.filter(([, claim]) => claim.pool === pool.name).length,
-      apps: appsOf(
-        claims.flatMap(([id, claim]) => (claim.pool === pool.name ? [owners.get(id)] : [])),
-      ),
+      replicas: poolClaims.length,
+      apps: appsOf(poolClaims.map(([replicaId]) => owners.get(replicaId))),
     };
   });
 }
 
-/** Each app once, those with most replicas first. A replica of a deleted app has none. */
+/** Each app once, with the most replicas first. A replica of a deleted app has no owner. */
 function appsOf(
   owners: readonly (AppOfReplica | undefined)[],
 ): PlatformAnswer["pools"][number]["apps"] {
@@ -118,9 +118,11 @@ function appsOf(
     owners.filter((owner) => owner !== undefined),
     ({ appId }) => appId,
   );
-  return [...byApp.values()]
-    .flatMap(([owner, ...others]) =>
-      owner === undefined ? [] : [{ ...owner, replicas: 1 + others.length }],
-    )
-    .toSorted((one, other) => other.replicas - one.replicas || one.name.localeCompare(other.name));
+  const apps: (AppOfReplica & { readonly replicas: number })[] = [];
+  for (const [owner, ...others] of byApp.values()) {
+    if (owner !== undefined) apps.push({ ...owner, replicas: 1 + others.length });
+  }
+  return apps.toSorted(
+    (left, right) => right.replicas - left.replicas || left.name.localeCompare(right.name),
+  );
 }

@@ -41,13 +41,13 @@ export type MeasuredParts = {
 
 type Parts = MeasuredParts &
   Pick<Foundation, "db" | "lifecycle" | "log" | "clock"> & {
-    /** Learns an address that webhooks must not call. */
+    /** Gets the address of the metrics, which webhooks must not call. */
     readonly guard: Pick<OutwardGuard, "addOwnListener">;
   };
 
 const backlogFreshMs = 15_000;
 const backlogWaitMs = 3_000;
-/** Tables grow slowly. */
+/** The sizes of tables are read rarely, because they grow slowly. */
 const sizesFreshMs = 60_000;
 
 /**
@@ -61,8 +61,8 @@ export async function openMetrics({ metrics: config }: Config, parts: Parts): Pr
   metrics.addProcess();
   const { address, close } = await serveMetrics({ ...config, metrics, log }).catch(
     (cause: unknown) => {
-      const why = cause instanceof Error ? cause.message : String(cause);
-      throw new CannotStart(`Metrics cannot be served: ${why}. Set SLIPWAY_METRICS_ADDRESS.`, {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new CannotStart(`Metrics cannot be served: ${reason}. Set SLIPWAY_METRICS_ADDRESS.`, {
         cause,
       });
     },
@@ -176,48 +176,57 @@ function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
   metrics.gauge(
     "slipway_gpus",
     "GPUs by pool, compute type and state; lost: one that does not answer.",
-    () =>
-      driver.pools.free.flatMap((one) =>
-        one.pool.gpus.flatMap(({ compute, count, usable }) => {
-          const free = freeGpus(one, compute);
-          const states = Object.entries({ free, used: usable - free, lost: count - usable });
-          return states.flatMap(([state, value]) =>
-            value === 0 ? [] : [{ labels: { pool: one.pool.name, compute, state }, value }],
-          );
-        }),
-      ),
+    () => gpuSamples(driver),
   );
-  const ofUse = async (read: (use: ReplicaUse) => number | undefined): Promise<Sample[]> =>
-    Array.from(await replicaUses()).flatMap(([replica, use]) => {
+  const useSamples = async (read: (use: ReplicaUse) => number | undefined): Promise<Sample[]> => {
+    const samples: Sample[] = [];
+    for (const [replica, use] of await replicaUses()) {
       const value = read(use);
-      return value === undefined ? [] : [{ labels: { replica }, value }];
-    });
+      if (value !== undefined) samples.push({ labels: { replica }, value });
+    }
+    return samples;
+  };
   metrics.counter("slipway_replica_cpu_seconds_total", "Processor time of a replica.", () =>
-    ofUse(({ cpuSeconds }) => cpuSeconds),
+    useSamples(({ cpuSeconds }) => cpuSeconds),
   );
   metrics.gauge(
     "slipway_replica_memory_bytes",
     "Memory of a replica, without what could be reclaimed.",
-    () => ofUse(({ memoryBytes }) => memoryBytes),
+    () => useSamples(({ memoryBytes }) => memoryBytes),
   );
   metrics.counter(
     "slipway_replica_network_receive_bytes_total",
     "What a replica received over its network.",
-    () => ofUse(({ network }) => network?.receivedBytes),
+    () => useSamples(({ network }) => network?.receivedBytes),
   );
   metrics.counter(
     "slipway_replica_network_transmit_bytes_total",
     "What a replica sent over its network.",
-    () => ofUse(({ network }) => network?.sentBytes),
+    () => useSamples(({ network }) => network?.sentBytes),
   );
   metrics.gauge(
     "slipway_replica_gpu_utilization",
     "Mean utilization of a replica's GPUs, from 0 to 1.",
-    () => ofUse(({ gpu }) => gpu?.utilization),
+    () => useSamples(({ gpu }) => gpu?.utilization),
   );
   metrics.gauge("slipway_replica_gpu_memory_bytes", "Used memory of a replica's GPUs.", () =>
-    ofUse(({ gpu }) => gpu?.memoryBytes),
+    useSamples(({ gpu }) => gpu?.memoryBytes),
   );
+}
+
+function gpuSamples({ pools }: Parts["driver"]): Sample[] {
+  const samples: Sample[] = [];
+  for (const freePool of pools.free) {
+    const { name: pool, gpus } = freePool.pool;
+    for (const { compute, count, usable } of gpus) {
+      const free = freeGpus(freePool, compute);
+      const states = { free, used: usable - free, lost: count - usable };
+      for (const [state, value] of Object.entries(states)) {
+        if (value !== 0) samples.push({ labels: { pool, compute, state }, value });
+      }
+    }
+  }
+  return samples;
 }
 
 function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts): void {
@@ -227,16 +236,16 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
     clock,
     look: () => readBacklog(db).catch(() => null),
   });
-  const ofBacklog = async (
-    read: (found: Backlog) => number | Iterable<Sample>,
+  const readFromBacklog = async (
+    read: (counts: Backlog) => number | Iterable<Sample>,
   ): Promise<number | Iterable<Sample>> => {
-    const found = await backlog.get();
-    return found === null ? [] : read(found);
+    const counts = await backlog.get();
+    return counts === null ? [] : read(counts);
   };
   metrics.gauge(
     "slipway_runs",
     "Async runs that have not ended, by state; at most 100,000 of each are counted.",
-    () => ofBacklog((found) => byKey("state", Object.entries(found.runs))),
+    () => readFromBacklog((counts) => byKey("state", Object.entries(counts.runs))),
   );
   metrics.counter(
     "slipway_runs_accepted_total",
@@ -247,7 +256,7 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
     byKey("state", runs.counts.ended),
   );
   metrics.gauge("slipway_builds_waiting", "Builds waiting.", () =>
-    ofBacklog(({ builds }) => builds),
+    readFromBacklog(({ builds }) => builds),
   );
   metrics.gauge("slipway_builds_running", "Builds running.", () => queue.runningCount);
   metrics.counter("slipway_builds_total", "Builds ended, by result.", () =>
@@ -261,7 +270,7 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
   metrics.gauge(
     "slipway_webhook_deliveries_waiting",
     "Deliveries waiting; at most 100,000 are counted.",
-    () => ofBacklog(({ deliveries }) => deliveries),
+    () => readFromBacklog(({ deliveries }) => deliveries),
   );
   metrics.gauge(
     "slipway_webhook_deliveries_running",
@@ -270,11 +279,10 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
   );
   metrics.counter("slipway_webhook_attempts_total", "Delivery attempts, by result.", () => {
     const { attempts } = webhooks;
-    const of = (state: "delivered" | "pending" | "failed"): number => attempts.get(state) ?? 0;
     return byKey("result", [
-      ["delivered", of("delivered")],
-      ["retry", of("pending")],
-      ["failed", of("failed")],
+      ["delivered", attempts.get("delivered") ?? 0],
+      ["retry", attempts.get("pending") ?? 0],
+      ["failed", attempts.get("failed") ?? 0],
     ]);
   });
   metrics.counter(

@@ -1,5 +1,5 @@
-// The only assembler: opens each area with exactly what it uses, in the order of this file. Closing
-// runs in reverse, so loops end before the parts they use.
+// Assembles the platform: opens each area with exactly the parts that it uses, in the order of this
+// file. Closing runs in reverse, so loops end before the parts that they use.
 import { takeExecSocket, isExecSocket } from "#api/exec-upgrade.ts";
 import { isLogSocket, LogSockets } from "#api/log-sockets.ts";
 import type { Urls } from "#api/urls.ts";
@@ -35,15 +35,15 @@ export type Platform = {
   /** Base URL without a trailing slash. */
   readonly baseUrl: string;
   /**
-   * Resolves, with a message for the operator, when the platform must stop: another one has taken
-   * over its database.
+   * Resolves, with a message for the operator, when the platform must stop because another platform
+   * has taken over its database.
    */
   readonly lost: Promise<string>;
-  /** How many replicas run, also once it has stopped. */
+  /** The number of running replicas, also after `stop`. */
   replicas(): number;
   /**
-   * Stops accepting calls, lets running ones end, closes everything. Replicas keep running; the
-   * next start adopts them.
+   * Stops accepting calls, lets running calls end, and closes everything. Replicas keep running;
+   * the next start adopts them.
    */
   stop(): Promise<void>;
 };
@@ -51,7 +51,7 @@ export type Platform = {
 const clock = steadyClock;
 
 /**
- * Starts everything. Throws `CannotStart` with a remedy, after closing whatever is already open.
+ * Starts the platform. Throws `CannotStart` with a remedy, after closing everything it has opened.
  * `onStep` is for tests, which kill the process after a step.
  */
 export async function startPlatform(
@@ -74,23 +74,23 @@ export async function startPlatform(
   }
 }
 
-type Given = { readonly log: Log; readonly lifecycle: Lifecycle; readonly onStep: OnStep };
+type StartParts = { readonly log: Log; readonly lifecycle: Lifecycle; readonly onStep: OnStep };
 
 async function assemble(
   config: Config,
-  { onStep, ...given }: Given,
+  { onStep, ...parts }: StartParts,
 ): Promise<Omit<Platform, "stop">> {
   const settings = { ...config, paths: dataPaths(config.dataDir) };
   await releaseReserve(config.dataDir);
-  const storeParts = { ...given, clock, sealedColumns };
+  const storeParts = { ...parts, clock, sealedColumns };
   const { lost, counts, ...foundation } = await openStore(settings, storeParts);
   const { db, lifecycle, log } = foundation;
-  const reached = new Reached();
-  // The API answers before there is a queue, which looks at everything when it starts.
+  const ownUrls = new OwnUrls();
+  // The API answers before the queue is open; the queue checks everything when it starts.
   let queue: BuildQueue | null = null;
   const management = await openManagement(settings, {
     ...foundation,
-    urls: () => reached.urls,
+    urls: () => ownUrls.urls,
     openDriver: () => openChosenDriver(settings, foundation),
     onUnused: () => queue?.noteUnused(),
     onStep,
@@ -118,13 +118,13 @@ async function assemble(
   });
   const { scheduler, runs } = calls;
   const health = new Health({ db, clock, storeRefusal });
-  const port = await listen(config, { ...calls, management, health, reached, lifecycle });
+  const port = await listen(config, { ...calls, management, health, ownUrls, lifecycle });
   guard.addOwnListener({ host: config.host, port });
   await opened.onListening?.(port);
   lifecycle.onClose("waiting runs", () => runs.quiesce());
   runs.start();
   await webhooks.start();
-  const urls = { baseUrl: reached.urls.baseUrl, localUrl: localUrlOf(config, port) };
+  const urls = { baseUrl: ownUrls.urls.baseUrl, localUrl: localUrlOf(config, port) };
   const { keys } = identity;
   await bootstrap({ db, keys, file: settings.paths.bootstrapFile, ...urls, clock, log });
 
@@ -161,7 +161,7 @@ function countReplicas(scheduler: Scheduler): number {
 }
 
 /** The platform's own URLs, which are known only once it listens. */
-class Reached {
+class OwnUrls {
   #urls: Urls | null = null;
 
   get urls(): Urls {
@@ -173,16 +173,16 @@ class Reached {
   }
 }
 
-type Listening = Awaited<ReturnType<typeof openCalls>> & {
+type ListenParts = Awaited<ReturnType<typeof openCalls>> & {
   readonly management: OpenedManagement;
   readonly health: Health;
-  readonly reached: Reached;
+  readonly ownUrls: OwnUrls;
   readonly lifecycle: Lifecycle;
 };
 
 /** Opens the management API, and the listener in front of it and the proxy; returns the port. */
-async function listen(config: Config, given: Listening): Promise<number> {
-  const { management, scheduler, proxy, runUseCases, lifecycle, reached, ...parts } = given;
+async function listen(config: Config, listenParts: ListenParts): Promise<number> {
+  const { management, scheduler, proxy, runUseCases, lifecycle, ownUrls, ...parts } = listenParts;
   const stopping = new AbortController();
   const api = await openApi(config, {
     ...management.api,
@@ -210,7 +210,7 @@ async function listen(config: Config, given: Listening): Promise<number> {
   });
   // Live logs would keep the listener open until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
-  reached.urls = urlsOf(config, port);
+  ownUrls.urls = urlsOf(config, port);
   return port;
 }
 

@@ -1,5 +1,5 @@
-// The body of `main.ts`, run once the Node version is known to suffice: arguments, settings, start,
-// signals, stop.
+// The body of `main.ts`, which runs after the version of Node is checked: arguments, settings,
+// start, signals, stop.
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -15,7 +15,7 @@ import { systemClock } from "#lib/clock.ts";
  * otherwise.
  */
 export async function runPlatform(args: readonly string[]): Promise<number> {
-  const closed = closeInheritedDescriptors();
+  const closedDescriptors = closeInheritedDescriptors();
   let config: Config;
   try {
     const { values } = parseArgs({
@@ -35,12 +35,15 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
     return 1;
   }
   const log = createLog({ level: config.logLevel, pretty: isForPeople(config) });
-  if (closed === null && process.platform === "linux") {
+  if (closedDescriptors === null && process.platform === "linux") {
     log.warn(
       "/proc is not readable: files that the platform was started with may be open in apps and builds",
     );
-  } else if (closed !== null && closed.length > 0) {
-    log.debug({ descriptors: closed }, "closed files that the platform was started with");
+  } else if (closedDescriptors !== null && closedDescriptors.length > 0) {
+    log.debug(
+      { descriptors: closedDescriptors },
+      "closed files that the platform was started with",
+    );
   }
   protectFromMemoryKills();
   const signalled = firstSignal();
@@ -55,12 +58,12 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   process.stdout.write(`slipway ready ${platform.baseUrl}\n`);
   if (process.stdout.isTTY) process.stdout.write(nextSteps(config, platform));
   const lost = platform.lost.then((message) => ({ message }));
-  const why = await Promise.race([signalled, lost]);
-  if (typeof why === "string") {
-    log.info({ signal: why }, "stopping");
+  const reason = await Promise.race([signalled, lost]);
+  if (typeof reason === "string") {
+    log.info({ signal: reason }, "stopping");
     return stop(platform, log);
   }
-  process.stderr.write(`${why.message}\n`);
+  process.stderr.write(`${reason.message}\n`);
   await stop(platform, log);
   return 1;
 }
@@ -69,7 +72,7 @@ function isForPeople({ logFormat }: Config): boolean {
   return logFormat === "text" || (logFormat === "auto" && process.stderr.isTTY);
 }
 
-/** What a person at the terminal does now, as `slipway up` says it. */
+/** Tells a person at the terminal what to do next, in the words of `slipway up`. */
 function nextSteps({ dataDir }: Config, { baseUrl }: Platform): string {
   const { bootstrapFile } = dataPaths(dataDir);
   return [
@@ -80,8 +83,8 @@ function nextSteps({ dataDir }: Config, { baseUrl }: Platform): string {
 }
 
 /**
- * Lowers the out-of-memory score before the database starts, which inherits it; only root may. Apps
- * and builds raise theirs.
+ * Lowers the out-of-memory score before the database starts, which inherits it; only root may lower
+ * it. Apps and builds raise their own scores.
  */
 function protectFromMemoryKills(): void {
   try {
@@ -97,9 +100,9 @@ async function stop(platform: Platform, log: Log): Promise<number> {
     log.info("stopped");
     const replicas = platform.replicas();
     if (replicas > 0) {
-      const which = replicas === 1 ? "1 replica keeps" : `${replicas} replicas keep`;
+      const subject = replicas === 1 ? "1 replica keeps" : `${replicas} replicas keep`;
       process.stdout.write(
-        `${which} running and waits for the next npm start; npm run stop ends it\n`,
+        `${subject} running and waits for the next npm start; npm run stop ends it\n`,
       );
     }
     return 0;
@@ -110,14 +113,14 @@ async function stop(platform: Platform, log: Log): Promise<number> {
 }
 
 /**
- * npm passes on a Ctrl-C that the terminal has sent to the platform, too, on a busy machine some
- * seconds later.
+ * A second signal within this time is the same Ctrl-C: the terminal sends it to the platform and to
+ * npm, and npm passes it on, on a busy machine some seconds later.
  */
 const sameSignalMs = 5_000;
 
 /**
- * Resolves with the first SIGTERM or SIGINT; a second one of a person who does not want to wait
- * ends the process at once.
+ * Resolves with the first SIGTERM or SIGINT. The same signal again, from a person who does not want
+ * to wait, ends the process at once.
  */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {

@@ -9,13 +9,13 @@ import type { Caller } from "./caller.ts";
 import type { TokenCheck } from "./token-check.ts";
 import type { TokenUses } from "./token-uses.ts";
 
-/** What the authenticator needs of `TokenCheck`. */
+/** The methods of `TokenCheck` that the authenticator calls. */
 type Check = Pick<TokenCheck, "cached" | "check" | "wasValid" | "endedId">;
 
-/** Null: the token is not valid. A fault: too many invalid tokens were sent. */
+/** The caller; null when the token is not valid, a fault when too many invalid ones were sent. */
 export type Authentication = Caller | Fault | null;
 
-/** One per platform. */
+/** Authenticates callers by their tokens. A platform has one authenticator. */
 export class Authenticator {
   readonly #check: Check;
   readonly #uses: Pick<TokenUses, "note">;
@@ -33,24 +33,26 @@ export class Authenticator {
     this.#failed = new RateLimit({
       max: parts.failedPerMinute,
       clock: parts.clock,
-      text: tooManyBad,
+      text: tooManyInvalid,
     });
   }
 
-  /** Answers at once; undefined when only `check` can tell. Touches no database. */
+  /** Answers from memory, without the database; undefined when only `check` can answer. */
   cached(token: string, address: string): Authentication | undefined {
     const caller = this.#check.cached(token);
     if (caller === null) return this.#refuse(token, address);
     if (caller !== undefined) return this.#admit(caller, address);
-    return this.#check.wasValid(token)
-      ? undefined
-      : (this.#failed.refusal(networkOf(address)) ?? undefined);
+    if (this.#check.wasValid(token)) return undefined;
+    return this.#failed.refusal(networkOf(address)) ?? undefined;
   }
 
-  /** Rejects when the database does not answer. */
+  /**
+   * Answers from memory or, if that is not enough, from the database. Rejects when the database
+   * does not answer.
+   */
   async check(token: string, address: string): Promise<Authentication> {
-    const judged = this.cached(token, address);
-    if (judged !== undefined) return judged;
+    const cached = this.cached(token, address);
+    if (cached !== undefined) return cached;
     const caller = await this.#check.check(token);
     return caller === null ? this.#refuse(token, address) : this.#admit(caller, address);
   }
@@ -61,8 +63,8 @@ export class Authenticator {
   }
 
   /**
-   * An ended token of ours is counted by its own id, so that other clients behind the same gateway
-   * are not affected.
+   * Counts a failed try; returns a fault after too many. An ended token of ours is counted by its
+   * own id, so that other clients behind the same gateway are not affected.
    */
   #refuse(token: string, address: string): Fault | null {
     const key = this.#check.endedId(token) ?? networkOf(address);
@@ -72,6 +74,6 @@ export class Authenticator {
   }
 }
 
-function tooManyBad(_used: number, seconds: number): string {
+function tooManyInvalid(_used: number, seconds: number): string {
   return `Too many invalid tokens were sent within a minute; try again in ${seconds} s.`;
 }

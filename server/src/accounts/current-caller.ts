@@ -1,6 +1,6 @@
 // Reads a caller's present rights: cached rights may be up to a second old, and a request takes
 // time. Code that grants rights reads the caller again within its transaction.
-import type { Permission } from "@slipway/contract/words.ts";
+import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { roleIn } from "./account-store.ts";
@@ -8,8 +8,8 @@ import type { Caller } from "./caller.ts";
 import { tokenById } from "./token-store.ts";
 
 /**
- * The caller with their present rights in the project: none when their session, membership or token
- * has ended. No locks.
+ * The caller with their present rights in the project: no rights when their session, membership or
+ * token has ended. No locks.
  */
 export async function currentCaller(
   db: Db,
@@ -17,9 +17,12 @@ export async function currentCaller(
   projectId: ProjectId | null,
 ): Promise<Caller> {
   if (caller.kind === "person") {
-    const role = projectId === null ? undefined : await roleIn(db, { ...caller, projectId });
-    const roles = projectId === null || role === undefined ? [] : ([[projectId, role]] as const);
-    return { ...caller, roles: new Map(roles) };
+    const roles = new Map<ProjectId, Role>();
+    if (projectId !== null) {
+      const role = await roleIn(db, { ...caller, projectId });
+      if (role !== undefined) roles.set(projectId, role);
+    }
+    return { ...caller, roles };
   }
   const row = await tokenById(db, caller.tokenId);
   if (row === undefined || row.revoked_at !== null) {

@@ -51,7 +51,7 @@ export class SigningKeys {
     const withdrawn = await store.listWithdrawnKeys(db);
     if (load < this.#loadInUse) return;
     this.#loadInUse = load;
-    this.#rows = new Map(rows.map((one) => [one.id, one]));
+    this.#rows = new Map(rows.map((row) => [row.id, row]));
     this.#public = new Map(rows.map((row) => [row.id, publicHalf(row.id, this.#openPrivate(row))]));
     this.#withdrawn = new Map(
       withdrawn.map(({ id, sealed }) => [
@@ -59,9 +59,11 @@ export class SigningKeys {
         createPublicKey(this.#open(sealed, withdrawnKeyContext(id))),
       ]),
     );
-    const row = rows.find((candidate) => candidate.retired_at === null);
+    const current = rows.find((row) => row.retired_at === null);
     this.#current =
-      row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
+      current === undefined
+        ? undefined
+        : { id: current.id, privateKey: this.#openPrivate(current) };
   }
 
   /** The key that signs new tokens. */
@@ -82,16 +84,16 @@ export class SigningKeys {
   }
 
   /**
-   * The public half of a withdrawn key, or undefined: its signatures are no longer valid, but were
-   * ours.
+   * The public half of a withdrawn key, or undefined. The key's signatures are no longer valid, but
+   * were once ours.
    */
   withdrawn(keyId: string): KeyObject | undefined {
     return this.#withdrawn.get(keyId);
   }
 
   /**
-   * What remains of a key after its withdrawal: its public half, sealed; null when there is no such
-   * key.
+   * The sealed public half of a key, which is stored when the key is withdrawn; null when there is
+   * no such key.
    */
   sealedForWithdrawal(keyId: string): string | null {
     const key = this.verifier(keyId);

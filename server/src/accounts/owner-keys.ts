@@ -1,5 +1,4 @@
-// The keys of gates that give each person the same share of something, however many projects they
-// own.
+// Keys for gates that give each person the same share of something, however many projects they own.
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -7,27 +6,28 @@ import { LruMap } from "#lib/lru-map.ts";
 import { readRow, type Db } from "#store/database.ts";
 import { ownerKey } from "#store/project-owner.ts";
 
-/** Whom a project counts to. */
+/** Returns the key that all projects of one owner share. */
 export type OwnerKeyOf = (projectId: ProjectId) => Promise<string>;
 
-/** An owner who has left counts a little longer. */
+/** How long a key is cached. A project whose owner has changed keeps the old key for as long. */
 const freshMs = 60_000;
 const projectsMax = 10_000;
 
-type Known = { readonly key: Promise<string>; readonly untilMs: number };
+type CachedKey = { readonly key: Promise<string>; readonly untilMs: number };
 
-/** Asks the database once in a while for each project, also for many that ask at once. */
+/** Caches keys: simultaneous calls for one project read the database only once. */
 export function ownerKeys({ db, clock }: { readonly db: Db; readonly clock: Clock }): OwnerKeyOf {
-  const known = new LruMap<ProjectId, Known>(projectsMax);
+  const keys = new LruMap<ProjectId, CachedKey>(projectsMax);
   return (projectId) => {
-    const found = known.get(projectId);
-    if (found !== undefined && found.untilMs > clock.monotonicMs()) return found.key;
-    const cached = { key: readKey(db, projectId), untilMs: clock.monotonicMs() + freshMs };
-    known.set(projectId, cached);
-    cached.key.catch(() => {
-      if (known.get(projectId) === cached) known.delete(projectId);
+    const cached = keys.get(projectId);
+    if (cached !== undefined && cached.untilMs > clock.monotonicMs()) return cached.key;
+    const fresh = { key: readKey(db, projectId), untilMs: clock.monotonicMs() + freshMs };
+    keys.set(projectId, fresh);
+    // A failed read is not cached.
+    fresh.key.catch(() => {
+      if (keys.get(projectId) === fresh) keys.delete(projectId);
     });
-    return cached.key;
+    return fresh.key;
   };
 }
 

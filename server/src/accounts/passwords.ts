@@ -10,12 +10,12 @@ type Cost = { readonly N: number; readonly r: number; readonly p: number };
 const cost: Cost = { N: 2 ** 15, r: 8, p: 3 };
 const hashBytes = 32;
 const form = /^scrypt\$N=(\d{1,8}),r=(\d{1,3}),p=(\d{1,3})\$([\w-]+)\$([\w-]+)$/;
-/** No hash of ours needs more; a row with larger parameters is not ours. */
+/** All our hashes need less memory; a row with larger parameters is not ours. */
 const memoryBytesMax = 256 * 1024 * 1024;
 const passwordLengthMax = 1_000;
 /** How many of Node's four threads may hash passwords; the others read files and look up names. */
 const hashesMax = 2;
-/** This many take some seconds; in a longer queue, callers would give up. */
+/** A queue of this length takes some seconds; in a longer one, callers would give up. */
 const waitingMax = 60;
 
 /**
@@ -28,7 +28,7 @@ export function passwordGate(): Gate {
   return new Gate({ max: hashesMax, waitingMax, refusal });
 }
 
-/** `scrypt$N=…,r=…,p=…$<salt>$<hash>`, base64url. */
+/** Returns `scrypt$N=…,r=…,p=…$<salt>$<hash>`, with salt and hash in base64url. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
   return format(salt, await derive(password, { salt, cost }));
@@ -44,24 +44,24 @@ export function nobodysHash(): string {
 
 /** True when the hash was made from this password. False for a hash of unknown form. */
 export async function isPassword(password: string, hash: string): Promise<boolean> {
-  const [, N, r, p, salt, expected] = form.exec(hash) ?? [];
-  if (!salt || !expected || password.length > passwordLengthMax) return false;
-  const found = await derive(password, {
+  const [, N, r, p, salt, expectedText] = form.exec(hash) ?? [];
+  if (!salt || !expectedText || password.length > passwordLengthMax) return false;
+  const actual = await derive(password, {
     salt: Buffer.from(salt, "base64url"),
     cost: { N: Number(N), r: Number(r), p: Number(p) },
   });
-  const wanted = Buffer.from(expected, "base64url");
-  return wanted.length === found.length && timingSafeEqual(wanted, found);
+  const expected = Buffer.from(expectedText, "base64url");
+  return expected.length === actual.length && timingSafeEqual(expected, actual);
 }
 
 function format(salt: Buffer, hash: Buffer): string {
   return `scrypt$N=${cost.N},r=${cost.r},p=${cost.p}$${salt.toString("base64url")}$${hash.toString("base64url")}`;
 }
 
-function derive(password: string, how: { salt: Buffer; cost: Cost }): Promise<Buffer> {
+function derive(password: string, input: { salt: Buffer; cost: Cost }): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const options = { ...how.cost, maxmem: memoryBytesMax };
-    scrypt(password.normalize("NFKC"), how.salt, hashBytes, options, (error, hash) =>
+    const options = { ...input.cost, maxmem: memoryBytesMax };
+    scrypt(password.normalize("NFKC"), input.salt, hashBytes, options, (error, hash) =>
       error === null ? resolve(hash) : reject(error),
     );
   });

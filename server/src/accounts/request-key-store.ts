@@ -1,17 +1,17 @@
 // Rows of idempotency keys of requests to the management API.
 import { changeOne, type Db } from "#store/database.ts";
 
-/** What identifies a row. */
+/** The columns that identify a row. */
 export type RequestKeyId = { readonly caller: string; readonly key_hash: Buffer };
 
-/** Takes the key if nobody used it since `olderThan`; false: it is taken. */
+/** Takes the key; false when it was already taken at `olderThan` or later. */
 export async function takeKey(
   db: Db,
   row: RequestKeyId & { readonly request_hash: Buffer; readonly created_at: Date },
   olderThan: Date,
 ): Promise<boolean> {
   const { request_hash, created_at } = row;
-  const taken = await db
+  const written = await db
     .insertInto("request_keys")
     .values(row)
     .onConflict((conflict) =>
@@ -22,10 +22,10 @@ export async function takeKey(
     )
     .returning("caller")
     .executeTakeFirst();
-  return taken !== undefined;
+  return written !== undefined;
 }
 
-/** The row of a key; undefined: the key is free again. */
+/** The row of a key; undefined when the key is free. */
 export async function readKey(db: Db, id: RequestKeyId) {
   return await db
     .selectFrom("request_keys")
@@ -35,7 +35,7 @@ export async function readKey(db: Db, id: RequestKeyId) {
     .executeTakeFirst();
 }
 
-/** Stores the answer that repetitions get. */
+/** Stores the answer that repetitions of the request get. */
 export async function writeAnswer(db: Db, id: RequestKeyId, sealed: string): Promise<void> {
   await changeOne(db)`
     update request_keys set answer_sealed = ${sealed} where caller = ${id.caller} and key_hash = ${id.key_hash}`;

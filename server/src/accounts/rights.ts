@@ -6,7 +6,7 @@ import { Fault } from "#lib/fault.ts";
 import type { Caller } from "./caller.ts";
 import { allows, permissionsOf } from "./permissions.ts";
 
-/** Exactly one of the two is set. */
+/** The rights of a token: exactly one of the two fields is set. */
 export type Rights =
   | { readonly role: Role; readonly permissions: null }
   | { readonly role: null; readonly permissions: readonly Permission[] };
@@ -31,12 +31,12 @@ export function rightsOf(row: {
  * project.
  */
 export function requireRights(caller: Caller, rights: Rights, projectId: ProjectId): void {
-  const wanted = rights.role === null ? rights.permissions : [...permissionsOf(rights.role)];
-  const missing = wanted.filter((permission) => !allows(caller, permission, projectId));
+  const permissions = rights.role === null ? rights.permissions : [...permissionsOf(rights.role)];
+  const missing = permissions.filter((permission) => !allows(caller, permission, projectId));
   if (missing.length === 0) return;
-  const what = rights.role === null ? "these permissions" : `the role ${rights.role}`;
+  const subject = rights.role === null ? "these permissions" : `the role ${rights.role}`;
   throw new Fault(
     "forbidden",
-    `You cannot give a token more permissions than you have: ${what} would need ${missing.join(", ")}, which you lack.`,
+    `You cannot give a token more permissions than you have: ${subject} would need ${missing.join(", ")}, which you lack.`,
   );
 }

@@ -8,22 +8,22 @@ import type { TokenRow } from "./token-store.ts";
 type Token = Pick<TokenRow, "id" | "created_at" | "expires_at" | "revoked_at">;
 
 export type RotationPlan = {
-  /** For the new token; null: never. */
+  /** When the new token expires; null: never. */
   readonly expiresAt: Date | null;
+  /** Until then, the new token and its predecessor are both valid. */
   readonly overlapEndsAtMs: number;
-  /** These end now. */
+  /** Tokens that end now. */
   readonly revoked: readonly TokenId[];
-  /** These end with the overlap, unless they end earlier. */
+  /** Tokens that end with the overlap, unless they end earlier. */
   readonly shortened: readonly TokenId[];
 };
 
-/**
- * `tokens`: those not revoked. `wantedEnd` null: never; undefined: the newest token's lifetime,
- * starting now.
- */
+/** Plans a rotation. Returns a fault when an overlap is wanted before an earlier one has ended. */
 export function planRotation(rotation: {
+  /** The account's tokens that are not revoked. */
   readonly tokens: readonly Token[];
   readonly newest: Token;
+  /** When the new token expires. Null: never; undefined: after the lifetime of the newest one. */
   readonly wantedEnd: Date | null | undefined;
   readonly overlapMs: number;
   readonly nowMs: number;
@@ -31,23 +31,22 @@ export function planRotation(rotation: {
   const { tokens, newest, wantedEnd, overlapMs, nowMs } = rotation;
   const active = tokens.filter((token) => isActive(token, nowMs));
   const ids = active.map((token) => token.id);
-  const [first] = active.filter((token) => token.id !== newest.id);
-  if (overlapMs > 0 && first !== undefined) {
-    const until = first.expires_at?.toISOString() ?? "it is revoked";
+  const previous = active.find((token) => token.id !== newest.id);
+  if (overlapMs > 0 && previous !== undefined) {
+    const until = previous.expires_at?.toISOString() ?? "it is revoked";
     const message = `The previous token is still valid until ${until}; wait until then, or revoke both immediately with overlap_seconds 0.`;
     return new Fault("conflict", message);
   }
   return {
-    expiresAt: wantedEnd === undefined ? sameSpan(newest, nowMs) : wantedEnd,
+    expiresAt: wantedEnd === undefined ? endOfSameLifetime(newest, nowMs) : wantedEnd,
     overlapEndsAtMs: nowMs + overlapMs,
     revoked: overlapMs === 0 ? ids : [],
     shortened: overlapMs === 0 ? [] : ids,
   };
 }
 
-function sameSpan(
-  { created_at: createdAt, expires_at: expiresAt }: Token,
-  nowMs: number,
-): Date | null {
-  return expiresAt === null ? null : new Date(nowMs + expiresAt.getTime() - createdAt.getTime());
+function endOfSameLifetime(token: Token, nowMs: number): Date | null {
+  if (token.expires_at === null) return null;
+  const lifetimeMs = token.expires_at.getTime() - token.created_at.getTime();
+  return new Date(nowMs + lifetimeMs);
 }

@@ -18,7 +18,7 @@ export class SigningKeyUseCases {
     this.#parts = parts;
   }
 
-  /** Newest first, including withdrawn ones. */
+  /** Lists the keys, including withdrawn ones, newest first. */
   list(): Promise<CountedKey[]> {
     return countedKeys(this.#parts.db, new Date(this.#parts.clock.now()));
   }
@@ -29,16 +29,16 @@ export class SigningKeyUseCases {
       .transaction()
       .execute((tx) => this.#parts.keys.rotate(tx, by));
     await this.#parts.keys.load(this.#parts.db);
-    return await this.#one(id);
+    return await this.#keyById(id);
   }
 
   /**
    * Ends a retired key and its signatures. Throws `Fault("conflict")` for the current key and,
-   * unless forced, while the key has valid tokens with a row; access tokens of people have no row,
-   * and last some hours.
+   * unless forced, while tokens with a row that the key has signed are valid. Access tokens of
+   * people have no row, and are not counted: they last only some hours.
    */
   async withdraw(id: string, isForced: boolean, by: By): Promise<CountedKey> {
-    const key = await this.#one(id);
+    const key = await this.#keyById(id);
     if (key.retired_at === null)
       throw new Fault(
         "conflict",
@@ -51,7 +51,7 @@ export class SigningKeyUseCases {
     await this.#parts.db.transaction().execute(async (tx) => {
       const at = new Date(this.#parts.clock.now());
       const publicSealed = this.#parts.keys.sealedForWithdrawal(id);
-      if (!(await markWithdrawn(tx, { keyId: id, at, publicSealed }))) throw notThere(id);
+      if (!(await markWithdrawn(tx, { keyId: id, at, publicSealed }))) throw noSuchKey(id);
       await record(tx, {
         projectId: null,
         action: "signing_key.withdraw",
@@ -62,16 +62,16 @@ export class SigningKeyUseCases {
       await notify(tx, "tokens", id);
     });
     await this.#parts.keys.load(this.#parts.db);
-    return await this.#one(id);
+    return await this.#keyById(id);
   }
 
-  async #one(id: string): Promise<CountedKey> {
+  async #keyById(id: string): Promise<CountedKey> {
     const key = (await this.list()).find((candidate) => candidate.id === id);
-    if (key === undefined) throw notThere(id);
+    if (key === undefined) throw noSuchKey(id);
     return key;
   }
 }
 
-function notThere(id: string): Fault {
+function noSuchKey(id: string): Fault {
   return new Fault("not_found", `There is no signing key ${id}, or it was already withdrawn.`);
 }

@@ -1,5 +1,5 @@
-// Verifies a token's form, algorithm, key and signature, and returns its claims. Whether the named
-// object still exists and is valid is looked up elsewhere, by kind: see token-lookup.ts.
+// Verifies a token's form, algorithm, key and signature, and returns its claims. Whether the
+// token's row or the person's session still exists and is valid is looked up in token-lookup.ts.
 import type { KeyObject } from "node:crypto";
 import { compactVerify, decodeProtectedHeader } from "jose";
 import type { Clock } from "#lib/clock.ts";
@@ -8,7 +8,7 @@ import type { Db } from "#store/database.ts";
 import type { PersonCaller } from "./caller.ts";
 import { signatureAlgorithm, type SigningKeys } from "./keys.ts";
 
-/** Claims of a token with a row in `tokens`. `expiresAtMs` is infinite when it names no end. */
+/** Claims of a token with a row in `tokens`. `expiresAtMs` is infinite when they name no end. */
 export type TokenClaims = {
   readonly kind: "token";
   readonly tokenId: TokenId;
@@ -24,17 +24,18 @@ export type PersonClaims = Pick<PersonCaller, "kind" | "personId" | "sessionId">
 export type Claims = TokenClaims | PersonClaims;
 
 /**
- * Another platform may have just created the signing key; looking for it must not become a way to
- * overload the database.
+ * The keys are loaded for an unknown key id, because another platform may just have created the
+ * key; but not more often than this, so that invented ids cannot overload the database.
  */
-const keyLookMs = 1_000;
+const unknownKeyLoadMs = 1_000;
 
 /** Verifies tokens against the platform's signing keys. */
 export class SignedClaims {
   readonly #options: { readonly db: Db; readonly keys: SigningKeys; readonly clock: Clock };
-  #lastKeyLookMs = Number.NEGATIVE_INFINITY;
-  /** Counts known or possible key changes, and how many of them are loaded. */
+  #lastUnknownKeyLoadMs = Number.NEGATIVE_INFINITY;
+  /** The number of known or possible key changes. */
   #keyChanges = 0;
+  /** The number of these changes that are loaded. */
   #keyChangesLoaded = 0;
 
   constructor(options: { readonly db: Db; readonly keys: SigningKeys; readonly clock: Clock }) {
@@ -42,8 +43,8 @@ export class SignedClaims {
   }
 
   /**
-   * Call it on a known or possible key change: loads the keys at once, and nothing is verified
-   * before that.
+   * Called on a known or possible key change: loads the keys at once, and nothing is verified until
+   * they are loaded.
    */
   keysChanged(): void {
     this.#keyChanges += 1;
@@ -72,8 +73,9 @@ export class SignedClaims {
   async #keyById(keyId: string): Promise<KeyObject | undefined> {
     const { keys, db, clock } = this.#options;
     const key = keys.verifier(keyId);
-    if (key !== undefined || clock.monotonicMs() - this.#lastKeyLookMs < keyLookMs) return key;
-    this.#lastKeyLookMs = clock.monotonicMs();
+    if (key !== undefined) return key;
+    if (clock.monotonicMs() - this.#lastUnknownKeyLoadMs < unknownKeyLoadMs) return undefined;
+    this.#lastUnknownKeyLoadMs = clock.monotonicMs();
     await keys.load(db);
     return keys.verifier(keyId);
   }
@@ -96,7 +98,7 @@ function keyIdOf(token: string): string | null {
   }
 }
 
-/** Tokens with a row name it in `jti`; those of people name the person and the session instead. */
+/** Tokens with a row name it in `jti`; people's tokens name the person and the session instead. */
 function claimsOf(payload: unknown): Claims | null {
   if (typeof payload !== "object" || payload === null) return null;
   const claims = payload as Record<string, unknown>;
@@ -111,7 +113,7 @@ function tokenClaims({ jti, projectId, exp }: Record<string, unknown>): TokenCla
   return { kind: "token", tokenId: jti as TokenId, projectId: projectId ?? null, expiresAtMs };
 }
 
-/** They always expire. */
+/** People's tokens always expire. */
 function personClaims({ sub, sid, exp }: Record<string, unknown>): PersonClaims | null {
   if (
     typeof sub !== "string" ||

@@ -16,7 +16,7 @@ export type AuditLogOptions = {
   readonly retentionOf: RetentionOf;
 };
 
-/** The query that a token is bound to: everything except the page size. */
+/** The query that a page token is bound to: everything except the page size. */
 export type AuditScope = {
   readonly projectId: ProjectId;
   readonly from: Instant | null;
@@ -26,7 +26,7 @@ export type AuditScope = {
   readonly outcome: AuditOutcome | null;
 };
 
-type PageWanted = AuditScope & { readonly limit: number; readonly nextToken: string | null };
+type PageQuery = AuditScope & { readonly limit: number; readonly nextToken: string | null };
 
 const auditTokens = new PageTokens<EntryCursor>({
   list: "audit",
@@ -42,16 +42,16 @@ export class AuditLog {
     this.#options = options;
   }
 
-  /** How many days entries of a project are kept and shown. */
+  /** The number of days for which entries of a project are kept and shown. */
   retentionDays(projectId: ProjectId): number {
     return this.#options.retentionOf(projectId);
   }
 
   /**
    * Entries of a project, newest first by time and id. Throws `Fault("invalid")` for `from` after
-   * `to` and for a token of another query.
+   * `to` and for a page token of another query.
    */
-  async page(query: PageWanted): Promise<Page<AuditRow>> {
+  async page(query: PageQuery): Promise<Page<AuditRow>> {
     const { db, clock } = this.#options;
     const { projectId, action, actorId, outcome, limit, nextToken } = query;
     const window = windowOf(query, {
@@ -74,14 +74,14 @@ export class AuditLog {
     );
   }
 
-  /** The log belongs to the project's owner, so it records that the operator read it. */
+  /** Records that the operator read the log, which belongs to the project's owner. */
   async recordRead(projectId: ProjectId, by: By): Promise<void> {
     const resource = { type: "project", id: projectId };
     await record(this.#options.db, { projectId, action: "audit_log.read", by, resource });
   }
 }
 
-/** The token of the page after the cursor. */
+/** The page token for the entries after the cursor. */
 export function auditToken(scope: AuditScope, cursor: EntryCursor): string {
   return auditTokens.make(queryOf(scope), cursor);
 }

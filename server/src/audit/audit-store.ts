@@ -6,7 +6,7 @@ import type { Tables } from "#store/tables.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { timeOfMicros } from "./instant.ts";
 
-/** `at_micros`: `at` with microseconds, which a Date cannot hold. */
+/** A row. `at_micros` is `at` in microseconds since the epoch, which a Date cannot hold. */
 export type AuditRow = Selectable<Tables["audit_log"]> & { readonly at_micros: number };
 
 export type AuditOutcome = "success" | "failure";
@@ -15,8 +15,8 @@ export type AuditOutcome = "success" | "failure";
 export type EntryCursor = { readonly atMicros: number; readonly id: number };
 
 /**
- * Which entries to read; absent conditions do not filter. Times: `from` is included, `to` is not.
- * `before` itself is left out.
+ * The entries to read; absent conditions do not filter. `fromMicros` itself is included, `toMicros`
+ * and `before` are not.
  */
 export type AuditQuery = {
   readonly projectId: ProjectId;
@@ -38,7 +38,8 @@ export async function insertEntry(tx: Db, row: Insertable<Tables["audit_log"]>):
 }
 
 /**
- * Newest first by time and id, so that pages neither repeat nor skip rows while new ones arrive.
+ * Lists entries, newest first by time and id, so that pages neither repeat nor skip rows while new
+ * ones arrive. No locks.
  */
 export async function listEntries(db: Db, query: AuditQuery): Promise<AuditRow[]> {
   return (await entriesQuery(query).execute(db)).rows;
@@ -51,17 +52,17 @@ export async function listEntries(db: Db, query: AuditQuery): Promise<AuditRow[]
 export function entriesQuery(query: AuditQuery): RawBuilder<AuditRow> {
   const { outcome, limit } = query;
   const parts = outcome
-    ? partOf(query, outcome)
-    : sql`${partOf(query, "success")} union all ${partOf(query, "failure")}`;
+    ? pageOfOutcome(query, outcome)
+    : sql`${pageOfOutcome(query, "success")} union all ${pageOfOutcome(query, "failure")}`;
   return sql<AuditRow>`
-    select found.*, (extract(epoch from found.at) * 1000000)::bigint as at_micros
-      from (${parts}) as found
-     order by found.at desc, found.id desc
+    select entry.*, (extract(epoch from entry.at) * 1000000)::bigint as at_micros
+      from (${parts}) as entry
+     order by entry.at desc, entry.id desc
      limit ${limit}`;
 }
 
 /** A page of one outcome; every index has the outcome before the time. */
-function partOf(query: AuditQuery, outcome: AuditOutcome): RawBuilder<unknown> {
+function pageOfOutcome(query: AuditQuery, outcome: AuditOutcome): RawBuilder<unknown> {
   const where = conditionsOf(query, outcome);
   return sql`(select * from audit_log where ${where} order by at desc, id desc limit ${query.limit})`;
 }

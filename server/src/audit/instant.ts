@@ -2,7 +2,8 @@
 // database, which are exact to the microsecond. Pure.
 
 /**
- * A point in time. `rest`: the digits of the second after its microseconds, without trailing zeros.
+ * A point in time. `micros` counts from the epoch; `rest` has the digits of the second after the
+ * sixth, without trailing zeros.
  */
 export type Instant = { readonly micros: bigint; readonly rest: string };
 
@@ -10,21 +11,20 @@ const form =
   /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
 
 /**
- * Null: not a valid time. A leap second, valid only at the end of a month in UTC, counts as the
- * start of the next second, since computer clocks have none.
+ * Parses a time; null when it is not valid. A leap second, which is valid only at the end of a
+ * month in UTC, counts as the start of the next second, since computer clocks have no leap seconds.
  */
 export function readInstant(text: string): Instant | null {
-  const found = form.exec(text);
-  if (found === null) return null;
+  const match = form.exec(text);
+  if (match === null) return null;
   const [, date = "", hour = "", minute = "", second = "", fraction = "", sign = "+", ...offset] =
-    found;
-  const [offsetHours, offsetMinutes] = offset.map((part) => Number(part ?? 0));
+    match;
+  const [offsetHours = 0, offsetMinutes = 0] = offset.map((part) => Number(part ?? 0));
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;
-  if ((offsetHours ?? 0) > 23 || (offsetMinutes ?? 0) > 59) return null;
+  if (offsetHours > 23 || offsetMinutes > 59) return null;
   const dayMs = Date.parse(`${date}T00:00:00Z`);
   if (Number.isNaN(dayMs) || new Date(dayMs).toISOString().slice(0, 10) !== date) return null;
-  const offsetMs =
-    ((offsetHours ?? 0) * 60 + (offsetMinutes ?? 0)) * 60_000 * (sign === "-" ? -1 : 1);
+  const offsetMs = (offsetHours * 60 + offsetMinutes) * 60_000 * (sign === "-" ? -1 : 1);
   const ms =
     dayMs + (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1_000 - offsetMs;
   const micros = BigInt(ms) * 1_000n;
@@ -33,9 +33,9 @@ export function readInstant(text: string): Instant | null {
   return isBeginOfMonth(ms) ? { micros, rest: "" } : null;
 }
 
-/** True when `one` is after `other`. */
-export function isAfter(one: Instant, other: Instant): boolean {
-  return one.micros === other.micros ? one.rest > other.rest : one.micros > other.micros;
+/** True when `left` is after `right`. */
+export function isAfter(left: Instant, right: Instant): boolean {
+  return left.micros === right.micros ? left.rest > right.rest : left.micros > right.micros;
 }
 
 /**
@@ -50,20 +50,24 @@ export function instantOfMs(ms: number): Instant {
   return { micros: BigInt(ms) * 1_000n, rest: "" };
 }
 
-/** RFC 3339 in UTC with six digits of the second. `micros`: since the epoch, not negative. */
+/**
+ * Formats microseconds since the epoch, which must not be negative, as an RFC 3339 time in UTC with
+ * six digits of the second.
+ */
 export function timeOfMicros(micros: number): string {
-  const ofMs = micros % 1_000;
-  const text = new Date((micros - ofMs) / 1_000).toISOString();
-  return `${text.slice(0, -1)}${String(ofMs).padStart(3, "0")}Z`;
+  const microsOfMs = micros % 1_000;
+  const text = new Date((micros - microsOfMs) / 1_000).toISOString();
+  return `${text.slice(0, -1)}${String(microsOfMs).padStart(3, "0")}Z`;
 }
 
+/** The digits after the sixth, without trailing zeros. */
 function restOf(fraction: string): string {
   let end = fraction.length;
   while (end > 6 && fraction[end - 1] === "0") end--;
   return fraction.slice(6, end);
 }
 
-/** For a time in milliseconds: true at midnight in UTC on the first day of a month. */
+/** True at midnight in UTC on the first day of a month. */
 function isBeginOfMonth(ms: number): boolean {
   return ms % 86_400_000 === 0 && new Date(ms).getUTCDate() === 1;
 }

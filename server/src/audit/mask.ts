@@ -1,4 +1,4 @@
-// Decides what the audit log keeps of a change: no secrets, and bounded sizes.
+// Reduces the fields of a change to what the audit log may store: no secrets, and bounded sizes.
 import { Secret } from "#lib/secret.ts";
 
 /** One field before and after. An absent side means that the field did not exist. */
@@ -17,6 +17,7 @@ export type Kept =
 const hidden = "[secret]";
 const tooLarge = "[too large]";
 const tooMany = "[too many]";
+const nameLengthMax = 200;
 const textLengthMax = 1_000;
 const entriesMax = 100;
 const depthMax = 6;
@@ -33,7 +34,7 @@ const secretFields = new Set(
 );
 
 /** Suffixes of secret names: `github_token`, `DB_PASSWORD`. */
-const secretEnd = /(password|secret|token|credentials?|private_?key|api_?key|sealed)$/i;
+const secretSuffix = /(password|secret|token|credentials?|private_?key|api_?key|sealed)$/i;
 
 /**
  * The changes with secrets replaced and everything cut to size. Fields that do not fit keep only
@@ -41,32 +42,39 @@ const secretEnd = /(password|secret|token|credentials?|private_?key|api_?key|sea
  */
 export function maskChanges(changes: Changes): Record<string, Kept> {
   const fields = Object.entries(changes);
-  // Built at once instead of by assignment: a field may be named like a property that every object
-  // has.
+  // Built at once instead of by assignment: a field may have the name of a property that every
+  // object has, such as `__proto__`.
   const masked = Object.fromEntries(
     fields.slice(0, entriesMax).map(([field, change]) => maskChange(field, change)),
   );
-  const names = fields.slice(entriesMax).map(([field]) => cutText(field, 200));
+  const names = fields.slice(entriesMax).map(([field]) => cutText(field, nameLengthMax));
   const all = { ...masked, ...Object.fromEntries(names.map((name) => [name, tooMany])) };
   if (JSON.stringify(all).length <= totalLengthMax) return all;
-  return namesOnly(fields.map(([field]) => cutText(field, 200)));
+  return namesOnly(fields.map(([field]) => cutText(field, nameLengthMax)));
 }
 
 function maskChange(field: string, change: Change): [string, Kept] {
   const sides: Record<string, Kept> = {};
   if (change.old !== undefined) sides["old"] = maskField(field, change.old, 0);
   if (change.new !== undefined) sides["new"] = maskField(field, change.new, 0);
-  return [cutText(field, 200), sides];
+  return [cutText(field, nameLengthMax), sides];
 }
 
+/** Quotes, colon and comma of a member. */
+const memberExtraLength = 4;
+/** The length of the member that counts the names that do not fit. */
+const countLengthMax = 100;
+
 function namesOnly(names: readonly string[]): Record<string, Kept> {
+  const fitting: string[] = [];
   let length = 0;
-  const kept = names.filter(
-    (name) => (length += JSON.stringify(name).length + tooLarge.length + 4) < totalLengthMax - 100,
-  );
-  const rest = names.length - kept.length;
+  for (const name of names) {
+    length += JSON.stringify(name).length + tooLarge.length + memberExtraLength;
+    if (length < totalLengthMax - countLengthMax) fitting.push(name);
+  }
+  const rest = names.length - fitting.length;
   const more = rest === 0 ? {} : { "(more fields)": { new: rest } };
-  return { ...Object.fromEntries(kept.map((name) => [name, tooLarge])), ...more };
+  return { ...Object.fromEntries(fitting.map((name) => [name, tooLarge])), ...more };
 }
 
 /** Text of at most `max` characters that PostgreSQL can hold, with a mark if it was cut. */
@@ -77,7 +85,7 @@ export function cutText(text: string, max: number = textLengthMax): string {
 
 function maskField(name: string, value: unknown, depth: number): Kept {
   if (value === null || value === undefined) return null;
-  if (secretFields.has(name.toLowerCase().replaceAll(/[-_]/g, "")) || secretEnd.test(name))
+  if (secretFields.has(name.toLowerCase().replaceAll(/[-_]/g, "")) || secretSuffix.test(name))
     return hidden;
   return maskValue(value, depth);
 }
@@ -96,9 +104,11 @@ function maskValue(value: unknown, depth: number): Kept {
     return value.length > entriesMax ? [...items, `[${value.length - entriesMax} more]`] : items;
   }
   const entries = Object.entries(value);
-  const kept = entries
+  const masked = entries
     .slice(0, entriesMax)
-    .map(([name, item]) => [cutText(name, 200), maskField(name, item, depth + 1)] as const);
-  const rest = entries.length - kept.length;
-  return Object.fromEntries(rest > 0 ? [...kept, ["(more)", rest]] : kept);
+    .map(
+      ([name, item]) => [cutText(name, nameLengthMax), maskField(name, item, depth + 1)] as const,
+    );
+  const rest = entries.length - masked.length;
+  return Object.fromEntries(rest > 0 ? [...masked, ["(more)", rest]] : masked);
 }

@@ -21,9 +21,9 @@ export type AuditSettings = {
 
 type Parts = Foundation & {
   readonly signer: ChainSigner;
-  /** For all calls to URLs from users. */
+  /** Checks every URL from a user before it is called. */
   readonly guard: OutwardGuard;
-  /** The retention that a project's plan sets for its entries; null: as the settings say. */
+  /** For how many days a project's plan keeps its entries; null: the settings decide. */
   readonly planDaysOf: (projectId: ProjectId) => number | null;
 };
 
@@ -44,7 +44,7 @@ export function openAudit(settings: AuditSettings, parts: Parts) {
   };
 }
 
-/** Concurrent receivers, each with one batch at a time. */
+/** The limit of concurrent requests of one client. */
 const totalMax = 16;
 
 function openForwarding({ auditForward }: AuditSettings, parts: Parts): ForwardingUseCases {
@@ -53,7 +53,7 @@ function openForwarding({ auditForward }: AuditSettings, parts: Parts): Forwardi
   const client = new OutwardClient({ ...common, guard });
   // The operator may choose any address: a log collector is usually on a private network.
   const anywhere = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
-  const operators = new OutwardClient({ ...common, guard: anywhere });
+  const operatorClient = new OutwardClient({ ...common, guard: anywhere });
   const forwarder = new Forwarder({
     db,
     sealer,
@@ -65,14 +65,15 @@ function openForwarding({ auditForward }: AuditSettings, parts: Parts): Forwardi
     platform:
       auditForward === null
         ? null
-        : { url: auditForward.url.reveal(), key: auditForward.key, client: operators },
+        : { url: auditForward.url.reveal(), key: auditForward.key, client: operatorClient },
   });
   lifecycle.onStart(() => forwarder.start());
   lifecycle.onClose("audit forwarding", async () => {
-    // Started first, awaited later: the next start resends a batch that is under way.
+    // The clients are closed before the wait, so that `stop` waits for no receiver; the next start
+    // resends a batch that was under way.
     const stopped = forwarder.stop();
     client.close();
-    operators.close();
+    operatorClient.close();
     await stopped;
   });
   return new ForwardingUseCases({ db, sealer, checkUrl: (url) => guard.checkUrl(url) });

@@ -1,5 +1,5 @@
-// What a posting has to write: the difference between what usage and coupons come to now and what
-// the ledger has. Pure.
+// The postings that are due: the difference between the present amounts of usage and coupons and
+// the amounts in the ledger. Pure.
 import { nothing, smaller, type Currency, type Money } from "#lib/money.ts";
 import { drawEntries } from "./coupons/draw.ts";
 import type { AppliedCoupon, Drawn, UsageItem, UsageSettlement } from "./coupons/settle.ts";
@@ -7,10 +7,10 @@ import { move, type LedgerEntry } from "./entry.ts";
 import type { Posting } from "./ledger.ts";
 import { periodOf, type Period } from "./period.ts";
 
-/** A posting of one month, without what all postings of a project have in common. */
+/** A posting of one month, without the fields that all postings of a project have in common. */
 export type DuePosting = Pick<Posting, "kind" | "entries"> & { readonly period: Period };
 
-/** Micro-units before coupons, by month. */
+/** The cost of each month before coupons, in micro-units. */
 export type Bases = ReadonlyMap<Period, bigint>;
 
 /** A project's usage in the form for coupons: one record per stretch. */
@@ -36,8 +36,8 @@ export function basesOf(usage: readonly UsageItem[]): Bases {
 }
 
 /**
- * The months whose base is to be written. Months with zero cost are among them, but no future ones:
- * stretches of those exist when a coupon ends in them.
+ * The months whose base must be written. Months with zero cost are included, except future ones,
+ * which have a stretch when a coupon ends in them.
  */
 export function changedBases(bases: Bases, posted: Bases, thisPeriod: Period): Bases {
   const isDue = ([period, micros]: [Period, bigint]): boolean =>
@@ -45,7 +45,10 @@ export function changedBases(bases: Bases, posted: Bases, thisPeriod: Period): B
   return new Map([...bases].filter(isDue));
 }
 
-/** Usage makes a debt; less usage than before, or usage of a closed month, is a correction. */
+/**
+ * The postings of changed usage: charges, or corrections when a month has less usage than before or
+ * is closed.
+ */
 export function chargesDue(
   currency: Currency,
   changed: Bases,
@@ -66,7 +69,7 @@ function chargeEntries(amount: Money): LedgerEntry[] {
   return move(amount, { from: "revenue", to: "receivable", applicationId: null, couponCode: null });
 }
 
-/** What coupons pay, by month. Refunds come first: no credit goes below zero in between. */
+/** The postings of discounts, by month; refunds first, so that no credit goes below zero. */
 export function drawsDue(
   applied: readonly AppliedCoupon[],
   before: readonly Drawn[],
@@ -74,31 +77,32 @@ export function drawsDue(
 ): DuePosting[] {
   const { currency } = after.base;
   const drawnAfter = byCouponAndMonth(after.drawn);
-  const kept: Drawn[] = [];
+  // The draws after all refunds, and before any further draw.
+  const refunded: Drawn[] = [];
   for (const [key, drawn] of byCouponAndMonth(before)) {
     const now = drawnAfter.get(key);
-    if (now !== undefined) kept.push({ ...drawn, amount: smaller(drawn.amount, now.amount) });
+    if (now !== undefined) refunded.push({ ...drawn, amount: smaller(drawn.amount, now.amount) });
   }
   const periods = [...new Set([...before, ...after.drawn].map(({ period }) => period))].sort();
-  const refunds = periods.flatMap((period) => drawDue(period, before, kept));
-  const draws = periods.flatMap((period) => drawDue(period, kept, after.drawn));
+  const refunds = periods.flatMap((period) => drawDue(period, before, refunded));
+  const draws = periods.flatMap((period) => drawDue(period, refunded, after.drawn));
   return [...refunds, ...draws];
 
   function drawDue(period: Period, from: readonly Drawn[], to: readonly Drawn[]): DuePosting[] {
-    const entries = drawEntries(applied, drawnIn(period, from), drawnIn(period, to));
+    const entries = drawEntries(applied, settlementIn(period, from), settlementIn(period, to));
     return entries.length === 0 ? [] : [{ kind: "coupon.draw", period, entries }];
   }
 
-  function drawnIn(period: Period, drawn: readonly Drawn[]): UsageSettlement {
+  function settlementIn(period: Period, drawn: readonly Drawn[]): UsageSettlement {
     return {
       base: nothing(currency),
-      drawn: drawn.filter((one) => one.period === period),
+      drawn: drawn.filter((draw) => draw.period === period),
       net: nothing(currency),
     };
   }
 }
 
-/** The draws whose amount is another than before; those that are gone have the amount 0. */
+/** The draws whose amount differs from before; one that no longer exists has the amount 0. */
 export function changedDraws(
   currency: Currency,
   before: readonly Drawn[],
@@ -106,17 +110,17 @@ export function changedDraws(
 ): Drawn[] {
   const drawnBefore = byCouponAndMonth(before);
   const drawnAfter = byCouponAndMonth(after);
-  const gone = before
-    .filter((one) => !drawnAfter.has(couponAndMonth(one)))
-    .map((one) => ({ ...one, amount: nothing(currency) }));
+  const removed = before
+    .filter((draw) => !drawnAfter.has(couponAndMonth(draw)))
+    .map((draw) => ({ ...draw, amount: nothing(currency) }));
   const changed = after.filter(
-    (one) => drawnBefore.get(couponAndMonth(one))?.amount.micros !== one.amount.micros,
+    (draw) => drawnBefore.get(couponAndMonth(draw))?.amount.micros !== draw.amount.micros,
   );
-  return [...gone, ...changed];
+  return [...removed, ...changed];
 }
 
 function byCouponAndMonth(drawn: readonly Drawn[]): Map<string, Drawn> {
-  return new Map(drawn.map((one) => [couponAndMonth(one), one]));
+  return new Map(drawn.map((draw) => [couponAndMonth(draw), draw]));
 }
 
 function couponAndMonth({ applicationId, period }: Drawn): string {

@@ -1,6 +1,5 @@
-// The double-entry ledger: every movement of money is a transaction whose entries sum to zero. It
-// is append-only; the database refuses everything else, an unbalanced transaction, and a credit
-// below zero.
+// The double-entry ledger: every movement of money is a transaction whose entries sum to zero. The
+// database refuses to change or delete entries, an unbalanced transaction, and a credit below zero.
 import { randomUUID } from "node:crypto";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -11,7 +10,7 @@ import { insertEntries, insertTransaction } from "./ledger-store.ts";
 import type { Period } from "./period.ts";
 
 export type Posting = {
-  /** Identifies the posting: of two with the same reference only the first counts. */
+  /** Identifies the posting: of two postings with the same reference only the first counts. */
   readonly reference: string;
   readonly kind: "coupon.grant" | "coupon.draw" | "usage.charge" | "usage.correction";
   /** The month (UTC) of the usage or the discounts. */
@@ -29,10 +28,9 @@ export async function post(tx: Tx, posting: Posting): Promise<boolean> {
   assert(entries.length >= 2 && sum.micros === 0n, `the ledger transaction ${reference} balances`);
   const id = randomUUID();
   const { kind, projectId, period = null } = posting;
-  if (
-    !(await insertTransaction(tx, { id, reference, kind, project_id: projectId, currency, period }))
-  )
-    return false;
+  const row = { id, reference, kind, project_id: projectId, currency, period };
+  const isNew = await insertTransaction(tx, row);
+  if (!isNew) return false;
   await insertEntries(tx, id, entries);
   return true;
 }

@@ -1,5 +1,5 @@
 // Signs the ends of the audit log's chains: periodically, after many entries, at stop, and for an
-// export. Write access to the database alone is not enough to rewrite what was signed.
+// export. Write access to the database alone is not enough to rewrite signed entries.
 import * as format from "#audit/export/export-format.ts";
 import { chainOf, projectOfChain } from "#audit/export/export-store.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -24,10 +24,12 @@ export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & {
 
 /** A chain with new entries is signed at least this often. */
 const checkpointEveryMs = 3_600_000;
-/** Also after this many new entries. */
+/** A chain is also signed after this many new entries. */
 const checkpointEntries = 1_000;
-const lookEveryMs = 300_000;
-/** Per turn and at stop: later turns sign the rest. A signature takes a millisecond. */
+const turnEveryMs = 300_000;
+/**
+ * The limit of one turn and of `stop`: later turns sign the rest. A signature takes a millisecond.
+ */
 const checkpointsMax = 2_000;
 const batchMax = 100;
 /** More than the number of platforms on one database that sign the same chain at once. */
@@ -39,7 +41,7 @@ export type ExportBegin = {
   readonly stub: format.StubLine | undefined;
 };
 
-/** The signing loop; `start` and `stop` it with the platform. */
+/** Signs in a loop; `start` and `stop` it with the platform. */
 export class AuditChain {
   readonly #options: AuditChainOptions;
   readonly #loop: Loop;
@@ -48,14 +50,16 @@ export class AuditChain {
     this.#options = options;
     const { clock, log } = options;
     const turn = (signal: AbortSignal): Promise<void> => this.signDue(signal);
-    this.#loop = new Loop({ name: "audit checkpoints", intervalMs: lookEveryMs, clock, log, turn });
+    this.#loop = new Loop({ name: "audit checkpoints", intervalMs: turnEveryMs, clock, log, turn });
   }
 
   start(): void {
     this.#loop.start();
   }
 
-  /** Signs everything unsigned; if the database cannot be reached, the next start does. */
+  /**
+   * Signs all unsigned ends; if the database cannot be reached, they are signed after a restart.
+   */
   async stop(): Promise<void> {
     await this.#loop.stop();
     try {
@@ -69,22 +73,21 @@ export class AuditChain {
   }
 
   /**
-   * Signs the end of a chain if it is unsigned; null: the chain without a project. Returns the
-   * signed position, which covers every entry that existed at the call, or the beginning of an
-   * empty chain.
+   * Signs the end of a chain if it is unsigned. `projectId` null: the chain of entries without a
+   * project. Returns the signed position, which covers every entry that existed at the call, or the
+   * beginning of an empty chain.
    */
   async checkpoint(projectId: ProjectId | null): Promise<format.ChainPosition> {
     const { db } = this.#options;
     const chain = chainOf(projectId);
-    let min: number | undefined;
+    let endAtCall: number | undefined;
     for (let tries = 0; tries < signTriesMax; tries++) {
       const [end] = await listOpenEnds(db, { chain, limit: 1 });
       if (end !== undefined) await this.#sign(end);
-      min ??= end?.number ?? 0;
+      endAtCall ??= end?.number ?? 0;
       const signed = (await readSigned(db, chain)) ?? format.chainBegin;
-      // Otherwise a concurrent signer that had seen less was faster; a signer that starts later has
-      // seen more.
-      if (signed.number >= min) return signed;
+      if (signed.number >= endAtCall) return signed;
+      // A concurrent signer that had read an earlier end was faster. The next try signs after that.
     }
     throw new Error(
       `the end of the chain ${chain} could not be signed: others were faster ${signTriesMax} times`,
@@ -97,21 +100,21 @@ export class AuditChain {
    */
   async begin(
     db: Db,
-    wanted: {
+    request: {
       readonly projectId: ProjectId | null;
       readonly through: format.ChainPosition;
       readonly filter: format.ExportFilter | null;
     },
   ): Promise<ExportBegin> {
     const { clock, signer } = this.#options;
-    const { projectId: project, through, filter } = wanted;
-    const kept = await readStub(db, chainOf(project));
+    const { projectId: project, through, filter } = request;
+    const row = await readStub(db, chainOf(project));
     const stub =
-      kept === undefined
+      row === undefined
         ? undefined
-        : format.stubLine({ ...kept, ...(await this.#validJws(kept, project)) });
+        : format.stubLine({ ...row, ...(await this.#validJws(row, project)) });
     const exportedAt = new Date(clock.now()).toISOString();
-    // Retention may have passed the checkpoint meanwhile: then nothing is left to export.
+    // Retention may have passed the checkpoint meanwhile: then there are no entries to export.
     const isGone = stub !== undefined && stub.number > through.number;
     const positions = { after: stub ?? format.chainBegin, through: isGone ? stub : through };
     const { jws: _, ...unsigned } = format.exportHeader({
@@ -139,7 +142,7 @@ export class AuditChain {
   }
 
   /**
-   * The signature of a line. A line of a key that was withdrawn since is signed again, because its
+   * The signature of a line. If its key has been withdrawn, the line is signed again, because the
    * public key is no longer published. A signature by none of our keys stays, so that verification
    * of the export finds it.
    */
@@ -151,8 +154,8 @@ export class AuditChain {
     const { jws, ...unsigned } = line;
     const keyId = keyIdOf(jws) ?? "";
     const withdrawn = signer.verifier(keyId) === undefined ? signer.withdrawn(keyId) : undefined;
-    const text = format.signedText(unsigned, project);
     if (withdrawn === undefined) return { jws };
+    const text = format.signedText(unsigned, project);
     const fault = await signatureFault(jws, text, new Map([[keyId, withdrawn]]));
     return fault === null ? await signText(signer, text) : { jws };
   }
@@ -165,9 +168,9 @@ export class AuditChain {
     await this.#signAll({ due: { before, beyond, entriesMin: checkpointEntries } }, signal);
   }
 
-  async #signAll(which: Pick<OpenEndQuery, "due">, signal?: AbortSignal): Promise<void> {
+  async #signAll(query: Pick<OpenEndQuery, "due">, signal?: AbortSignal): Promise<void> {
     for (let signed = 0; signed < checkpointsMax; signed += batchMax) {
-      const ends = await listOpenEnds(this.#options.db, { ...which, limit: batchMax });
+      const ends = await listOpenEnds(this.#options.db, { ...query, limit: batchMax });
       for (const end of ends) {
         if (signal?.aborted === true) return;
         await this.#sign(end);

@@ -9,8 +9,8 @@ import { signText, type ChainSigner } from "./chain-signature.ts";
 import { findCut, listChainBegins, removeEntries } from "./chain-store.ts";
 
 /**
- * For how many days a project's entries are kept, at least 1; null: entries without a project.
- * Answers from memory.
+ * Returns for how many days a project's entries are kept, at least 1, from memory. `projectId`
+ * null: entries without a project.
  */
 export type RetentionOf = (projectId: ProjectId | null) => number;
 
@@ -20,7 +20,7 @@ export type AuditRetentionOptions = Pick<Foundation, "db" | "clock"> & {
   readonly retentionOf: RetentionOf;
 };
 
-/** The steps of one turn. */
+/** Yields the steps of one turn: one for each chain that begins with an old entry. */
 export async function* auditRetention(options: AuditRetentionOptions): AsyncGenerator<RemovalStep> {
   const { db, clock, retentionOf } = options;
   for (const { chain, at } of await listChainBegins(db)) {
@@ -31,18 +31,15 @@ export async function* auditRetention(options: AuditRetentionOptions): AsyncGene
 }
 
 /**
- * One step. Cuts a chain before its first entry that is still kept, so old entries behind that one
- * stay for now.
+ * Removes the entries of a chain up to its first entry that is not older than `before`; returns
+ * their number. Older entries behind that first one stay until it may be removed too.
  */
 async function cutChain(
   { db, clock, signer }: AuditRetentionOptions,
-  {
-    chain,
-    before,
-    limit,
-  }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
+  removal: { readonly chain: Chain; readonly before: Date; readonly limit: number },
 ): Promise<number> {
-  const cut: ChainPosition | undefined = await findCut(db, { chain, before, limit });
+  const { chain, before } = removal;
+  const cut: ChainPosition | undefined = await findCut(db, removal);
   if (cut === undefined) return 0;
   const at = new Date(clock.now());
   const times = { before: before.toISOString(), at: at.toISOString() };

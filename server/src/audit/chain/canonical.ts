@@ -8,9 +8,10 @@ export type JsonValue = string | number | boolean | null | readonly JsonValue[] 
 export type JsonObject = { readonly [name: string]: JsonValue };
 
 /**
- * Object names are sorted by length in UTF-8 bytes, then by bytes; `, ` separates members and `: `
- * follows names, with no other white space; control characters in their short escapes or as
- * `\u001f`; numbers in full, without exponent.
+ * Writes a value as canonical text. Names of an object are sorted by length in UTF-8 bytes, then by
+ * bytes; `, ` separates members and `: ` follows names, with no other white space. Control
+ * characters are written as their short escapes or like `\u001f`, numbers in full, without
+ * exponent.
  */
 export function canonicalText(value: JsonValue): string {
   if (typeof value === "string") return JSON.stringify(value);
@@ -24,19 +25,18 @@ export function canonicalText(value: JsonValue): string {
   return `{${text}}`;
 }
 
-/** `Array.isArray` does not narrow read-only arrays. */
+/** Narrows the type also for read-only arrays, which `Array.isArray` does not. */
 function isList(value: JsonObject | readonly JsonValue[]): value is readonly JsonValue[] {
   return Array.isArray(value);
 }
 
 /** Orders names by length in UTF-8 bytes, then by bytes. */
 export function compareNames(left: string, right: string): number {
-  const length = Buffer.byteLength(left);
-  const difference = length - Buffer.byteLength(right);
+  const bytes = Buffer.byteLength(left);
+  const difference = bytes - Buffer.byteLength(right);
   if (difference !== 0) return difference;
-  // As many bytes as code units: both names are ASCII.
-  if (length === left.length && length === right.length)
-    return left < right ? -1 : Number(left > right);
+  const areAscii = bytes === left.length && bytes === right.length;
+  if (areAscii) return left < right ? -1 : Number(left > right);
   return Buffer.compare(Buffer.from(left), Buffer.from(right));
 }
 
@@ -49,9 +49,9 @@ const exponentForm = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/;
 function plainDecimal(value: number): string {
   // As in JSON, minus zero becomes zero.
   const text = JSON.stringify(value);
-  const found = exponentForm.exec(text);
-  if (found === null) return text;
-  const [, sign = "", first = "", rest = "", exponent = ""] = found;
+  const match = exponentForm.exec(text);
+  if (match === null) return text;
+  const [, sign = "", first = "", rest = "", exponent = ""] = match;
   const digits = first + rest;
   const places = Number(exponent);
   if (places < 0) return `${sign}0.${"0".repeat(-places - 1)}${digits}`;

@@ -1,7 +1,7 @@
 // Exports the audit log of a project as one text that is produced while it is read: with constant
 // memory and without a long transaction. The content is fixed at the beginning: all entries up to
-// the chain's number at that time. Full NDJSON exports go by number and can be verified; CSV and
-// filtered exports go by time.
+// the chain's end at that time. Full NDJSON exports are ordered by number and can be verified; CSV
+// and filtered exports are ordered by time.
 import { record, type By } from "#audit/record.ts";
 import type { AuditScope } from "#audit/audit-log.ts";
 import { windowOf, type AuditWindow } from "#audit/audit-window.ts";
@@ -35,9 +35,10 @@ export type AuditExportOptions = Pick<Foundation, "db" | "clock"> & {
   readonly retentionOf: RetentionOf;
 };
 
-/** The approximate size of a batch in characters; long entries make smaller batches. */
+/** The approximate length of a batch in characters: the longer the entries, the fewer it has. */
 const batchLength = 1_000_000;
-const batchMax = { first: 200, min: 20, max: 2_000 } as const;
+/** Entries of a batch: of the first one, and the bounds of later ones. */
+const batchEntries = { first: 200, min: 20, max: 2_000 } as const;
 
 /** Makes exports. Each is recorded as an entry, which is the last one of an unfiltered export. */
 export class AuditExport {
@@ -50,7 +51,7 @@ export class AuditExport {
   /**
    * Records the export, and returns its text in parts of about a megabyte. Throws
    * `Fault("invalid")` when `from` is after `to`; reading the parts throws when the database does
-   * not answer, or when retention removed entries first.
+   * not answer, or when retention removes entries before they are exported.
    */
   async begin(wish: ExportWish, by: By): Promise<AsyncGenerator<string>> {
     const { db, clock, retentionOf, chain } = this.#options;
@@ -65,29 +66,30 @@ export class AuditExport {
       resource,
       changes: changesOf(format, filter),
     });
-    if (format === "ndjson" && filter === null) return this.#whole(projectId);
+    if (format === "ndjson" && filter === null) return this.#unfiltered(projectId);
     const end = await store.readEnd(db, store.chainOf(projectId));
-    const settled = { window, end };
-    if (format === "csv") return this.#csv(wish, settled);
+    const bounds = { window, end };
+    if (format === "csv") return this.#csv(wish, bounds);
     const { header } = await chain.begin(db, { projectId, through: end, filter });
-    return this.#filtered(header, wish, settled);
+    return this.#filtered(header, wish, bounds);
   }
 
-  /** Ends with a checkpoint made for this export. */
-  async *#whole(projectId: ProjectId): AsyncGenerator<string> {
-    const { db, chain: signed } = this.#options;
+  /** The text of an unfiltered NDJSON export; it ends with a checkpoint made for this export. */
+  async *#unfiltered(projectId: ProjectId): AsyncGenerator<string> {
+    const { db, chain: auditChain } = this.#options;
     const chain = store.chainOf(projectId);
-    const { header, stub } = await signed.begin(db, {
+    const { header, stub } = await auditChain.begin(db, {
       projectId,
       filter: null,
-      through: await signed.checkpoint(projectId),
+      through: await auditChain.checkpoint(projectId),
     });
-    yield textOf([header, ...(stub === undefined ? [] : [stub])]);
+    yield textOf(stub === undefined ? [header] : [header, stub]);
     const range = { chain, after: header.after.number, through: header.through.number };
     for await (const { rows, checkpoints } of readAhead(this.#byNumber(range)))
       yield textOf(linesOf(rows, checkpoints));
   }
 
+  /** Batches of entries in the order of their numbers, with the checkpoints among them. */
   async *#byNumber(range: {
     readonly chain: store.Chain;
     readonly after: number;
@@ -96,17 +98,17 @@ export class AuditExport {
     readonly rows: readonly store.LinkedRow[];
     readonly checkpoints: readonly CheckpointLine[];
   }> {
-    const { db, chain: signed } = this.#options;
+    const { db, chain: auditChain } = this.#options;
     const { chain, through } = range;
     let { after } = range;
-    let limit: number = batchMax.first;
+    let limit: number = batchEntries.first;
     while (after < through) {
       const rows = await store.readLinks(db, { chain, after, through, limit });
       const last = rows.at(-1);
       const numbers = { chain, after, through: last?.number ?? through, limit };
-      const checkpoints = await signed.checkpoints(db, numbers);
-      // Checked last: the batch is then complete, or entries were removed behind the platform's
-      // back, which verification finds.
+      const checkpoints = await auditChain.checkpoints(db, numbers);
+      // Checked after the batch was read: if retention has not come this far, the batch is
+      // complete. Verification finds entries that were removed in other ways.
       if (((await readStub(db, chain))?.number ?? 0) > after) {
         throw new Error(`entry ${after + 1} of ${chain} was removed while it was exported`);
       }
@@ -117,25 +119,27 @@ export class AuditExport {
     }
   }
 
-  async *#filtered(header: ExportLine, wish: ExportWish, settled: Settled): AsyncGenerator<string> {
+  async *#filtered(header: ExportLine, wish: ExportWish, bounds: Bounds): AsyncGenerator<string> {
     yield textOf([header]);
-    for await (const rows of readAhead(this.#byTime(wish, settled)))
-      yield textOf(linesOf(rows, []));
+    for await (const rows of readAhead(this.#byTime(wish, bounds))) yield textOf(linesOf(rows, []));
   }
 
-  async *#csv(wish: ExportWish, settled: Settled): AsyncGenerator<string> {
+  async *#csv(wish: ExportWish, bounds: Bounds): AsyncGenerator<string> {
     yield csvHead;
-    for await (const rows of readAhead(this.#byTime(wish, settled)))
+    for await (const rows of readAhead(this.#byTime(wish, bounds)))
       yield rows.map(csvLine).join("");
   }
 
-  /** Oldest first by time and id; entries committed after the export began are left out. */
-  async *#byTime(wish: ExportWish, { window, end }: Settled): AsyncGenerator<store.LinkedRow[]> {
+  /**
+   * Batches of entries, oldest first by time and id, without entries that were committed after the
+   * export began.
+   */
+  async *#byTime(wish: ExportWish, { window, end }: Bounds): AsyncGenerator<store.LinkedRow[]> {
     if (window === null) return;
     const { db } = this.#options;
     const { projectId, action, actorId, outcome } = wish;
-    // All entries of the chain have times before its end was read; without this bound the export
-    // would chase new ones.
+    // All entries up to the chain's end are older than this time. Without this bound, the export
+    // would also read all entries that are added meanwhile.
     const toMicros = Math.min(window.toMicros ?? Number.MAX_SAFE_INTEGER, end.atMicros);
     const { fromMicros } = window;
     const query = {
@@ -148,12 +152,12 @@ export class AuditExport {
       toMicros,
     };
     let after: { readonly atMicros: number; readonly id: number } | null = null;
-    let limit: number = batchMax.first;
+    let limit: number = batchEntries.first;
     for (;;) {
       const rows: store.LinkedRow[] = await store.readLinksByTime(db, { ...query, after, limit });
       const last = rows.at(-1);
-      const kept = rows.filter(({ number }) => number <= end.number);
-      if (kept.length > 0) yield kept;
+      const rowsToEnd = rows.filter(({ number }) => number <= end.number);
+      if (rowsToEnd.length > 0) yield rowsToEnd;
       if (rows.length < limit || last === undefined) return;
       after = { atMicros: last.at_micros, id: last.id };
       limit = nextLimit(rows);
@@ -161,18 +165,20 @@ export class AuditExport {
   }
 }
 
-type Settled = { readonly window: AuditWindow | null; readonly end: store.ChainEnd };
+type Bounds = { readonly window: AuditWindow | null; readonly end: store.ChainEnd };
 
 function linesOf(
   rows: readonly store.LinkedRow[],
   checkpoints: readonly CheckpointLine[],
 ): ExportLine[] {
-  const behind = new Map(checkpoints.map((checkpoint) => [checkpoint.number, checkpoint]));
-  return rows.flatMap((row) => {
-    const line = entryLine({ number: row.number, hash: row.hash, entry: showEntry(row) });
-    const checkpoint = behind.get(row.number);
-    return checkpoint === undefined ? [line] : [line, checkpointLine(checkpoint)];
-  });
+  const byNumber = new Map(checkpoints.map((checkpoint) => [checkpoint.number, checkpoint]));
+  const lines: ExportLine[] = [];
+  for (const row of rows) {
+    lines.push(entryLine({ number: row.number, hash: row.hash, entry: showEntry(row) }));
+    const checkpoint = byNumber.get(row.number);
+    if (checkpoint !== undefined) lines.push(checkpointLine(checkpoint));
+  }
+  return lines;
 }
 
 function textOf(lines: readonly ExportLine[]): string {
@@ -183,21 +189,22 @@ function textOf(lines: readonly ExportLine[]): string {
 function nextLimit(rows: readonly store.LinkedRow[]): number {
   const length = rows.reduce((sum, row) => sum + lengthOf(row), 0);
   const fitting = Math.round((rows.length * batchLength) / Math.max(1, length));
-  return Math.min(batchMax.max, Math.max(batchMax.min, Math.min(fitting, 4 * rows.length)));
+  return Math.min(batchEntries.max, Math.max(batchEntries.min, Math.min(fitting, 4 * rows.length)));
 }
 
-/** An estimate, without building the line. */
+/** Estimates the length of a row's line in characters, without building the line. */
 function lengthOf({ changes, reason }: store.LinkedRow): number {
   return 500 + (reason?.length ?? 0) + (changes === null ? 0 : JSON.stringify(changes).length);
 }
 
 function filterOf({ from, to, action, actorId, outcome }: ExportWish): ExportFilter | null {
-  const time = (instant: Instant | null): string | null => {
-    // The format ends with the year 9999.
-    return instant === null ? null : timeOfMicros(Math.max(0, Number(microsFrom(instant))));
-  };
-  const filter = { from: time(from), to: time(to), action, actor: actorId, outcome };
+  const filter = { from: timeText(from), to: timeText(to), action, actor: actorId, outcome };
   return Object.values(filter).some((value) => value !== null) ? filter : null;
+}
+
+function timeText(instant: Instant | null): string | null {
+  // Negative times cannot be formatted, and no entry is older than 1970.
+  return instant === null ? null : timeOfMicros(Math.max(0, Number(microsFrom(instant))));
 }
 
 function changesOf(format: ExportFormat, filter: ExportFilter | null): Changes {

@@ -13,7 +13,7 @@ import type { Lease, Leases } from "#store/lease.ts";
 import { judgeBatch, type BatchVerdict } from "./forwarding-schedule.ts";
 import * as store from "./forwarding-store.ts";
 
-/** Where entries go. `key` null: messages are unsigned. */
+/** The receiver of entries. `key` null: messages are unsigned. */
 export type Receiver = {
   readonly url: string;
   readonly key: Buffer | null;
@@ -32,31 +32,30 @@ export type SenderParts = Pick<Foundation, "db" | "clock" | "log"> & {
 export type ForwardingLease = Lease<"audit_forwardings">;
 
 const entriesMax = 500;
-/** Common receivers accept a MiB; one entry is 33 kB at most. */
+/** The entries of a batch: common receivers accept 1 MiB, and an entry has 33 kB at most. */
 const bytesMax = 512_000;
-/** Then other forwardings get their turn; a slow receiver gets fewer batches. */
+/** A turn ends after so many batches, so that other forwardings get theirs. */
 const batchesMax = 20;
+/** A turn also ends after this time, so a slow receiver gets fewer batches. */
 const sendingMs = 30_000;
+/** The content of the answer is not read. */
 const answerBytesMax = 0;
 
-/** Rejects when the database does not answer; the lease then expires. */
+/**
+ * Sends batches, then releases the lease. Rejects when the database does not answer; the lease then
+ * expires.
+ */
 export async function sendBatches(lease: ForwardingLease, parts: SenderParts): Promise<void> {
   const { db, leases, clock, stopping } = parts;
   const endMs = clock.monotonicMs() + sendingMs;
-  for (
-    let count = 0;
-    count < batchesMax && !stopping.aborted && clock.monotonicMs() < endMs;
-    count++
-  ) {
+  for (let count = 0; count < batchesMax; count++) {
+    if (stopping.aborted || clock.monotonicMs() >= endMs) break;
     if (!(await leases.renew(lease))) return;
     const [row] = await store.readForwardings(db, [lease.id]);
     const receiver = row === undefined ? null : parts.receiverOf(row);
-    if (
-      row === undefined ||
-      receiver === null ||
-      !(await sendBatch({ lease, row, receiver }, parts))
-    )
-      break;
+    if (row === undefined || receiver === null) break;
+    const isTaken = await sendBatch({ lease, row, receiver }, parts);
+    if (!isTaken) break;
   }
   await leases.release(lease);
 }
@@ -67,12 +66,15 @@ type Turn = {
   readonly receiver: Receiver;
 };
 
-/** True: the receiver took it, and there may be more. */
+/** Sends one batch; returns true when the receiver took it, and there may be more. */
 async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
   const { lease, row, receiver } = turn;
   const { db, leases, clock, timeoutMs, stopping } = parts;
   const [first, ...others] = await nextEntries(row, db);
-  if (first === undefined) return await store.skipRemoved(db, leases.held(lease)).then(() => false);
+  if (first === undefined) {
+    await store.skipRemoved(db, leases.held(lease));
+    return false;
+  }
   const through = others.at(-1)?.number ?? first.number;
   if (row.sending_through !== through && !(await store.beginBatch(db, leases.held(lease), through)))
     return false;
@@ -97,41 +99,41 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
     isPausable: row.scope === "project",
   });
   if (verdict.kind === "taken") return await store.endBatch(db, leases.held(lease), through);
-  await putOff(turn, verdict, parts);
+  await postponeOrPause(turn, verdict, parts);
   return false;
 }
 
 /** The entries of the batch in progress, or of a new one. */
 async function nextEntries(row: store.ForwardingRow, db: Db): Promise<EntryLine[]> {
-  const { chain, position: after, sending_through: begun } = row;
-  const range = { chain, after, through: begun ?? Number.MAX_SAFE_INTEGER, limit: entriesMax };
-  const links = await readLinks(db, range);
+  const { chain, position: after, sending_through: sendingThrough } = row;
+  const through = sendingThrough ?? Number.MAX_SAFE_INTEGER;
+  const links = await readLinks(db, { chain, after, through, limit: entriesMax });
   const lines = links.map((link) =>
     entryLine({ number: link.number, hash: link.hash, entry: showEntry(link) }),
   );
-  return begun === null ? lines.slice(0, countWithin(lines, bytesMax)) : lines;
+  return sendingThrough === null ? lines.slice(0, countWithin(lines, bytesMax)) : lines;
 }
 
-type PutOff = Exclude<BatchVerdict, { readonly kind: "taken" }>;
+type FailureVerdict = Exclude<BatchVerdict, { readonly kind: "taken" }>;
 
-async function putOff(
+async function postponeOrPause(
   { lease, row }: Turn,
-  verdict: PutOff,
+  verdict: FailureVerdict,
   { db, leases, log }: SenderParts,
 ): Promise<void> {
   const { id, scope, chain } = row;
-  const about = { forwarding: id, scope, chain, reason: verdict.reason };
+  const fields = { forwarding: id, scope, chain, reason: verdict.reason };
   if (verdict.kind === "again") {
     await store.postpone(db, leases.held(lease), verdict);
-    if (row.failures === 0) log.warn(about, "audit log entries cannot be forwarded; retrying");
+    if (row.failures === 0) log.warn(fields, "audit log entries cannot be forwarded; retrying");
     return;
   }
-  const isDone = await db.transaction().execute(async (tx) => {
+  const isPaused = await db.transaction().execute(async (tx) => {
     if (!(await store.pause(tx, leases.held(lease), verdict.reason))) return false;
     await recordPause(tx, row, verdict.reason);
     return true;
   });
-  if (isDone) log.warn(about, "audit log forwarding is paused");
+  if (isPaused) log.warn(fields, "audit log forwarding is paused");
 }
 
 async function recordPause(tx: Db, { chain }: store.ForwardingRow, reason: string): Promise<void> {
@@ -153,7 +155,7 @@ type BatchMessage = { readonly id: string; readonly body: Buffer };
 
 /**
  * One message of Standard Webhooks: entries of a chain in the order of their numbers, at least one.
- * The same ones give the same bytes.
+ * The same entries give the same bytes.
  */
 function batchMessage(batch: {
   readonly forwardingId: string;
@@ -184,7 +186,7 @@ function batchHeaders(
   };
 }
 
-/** How many lines fit into `bytesMax` together; at least one. */
+/** The number of lines that fit into `bytesMax` together; at least 1. */
 function countWithin(lines: readonly EntryLine[], bytesMax: number): number {
   let bytes = 0;
   for (const [index, line] of lines.entries()) {

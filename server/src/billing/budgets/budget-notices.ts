@@ -1,12 +1,12 @@
-// Sends budget notices: mail to owners, posts to a budget's URL. Each stored notice is sent at
-// least once, by any process; failed ones are retried for some hours.
+// Sends budget notices: mail to owners, and posts to a budget's URL. Each stored notice is sent at
+// least once, by any process; a failed one is retried for some hours.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { Loop } from "#lib/loop.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { delayNotice, removeNotice, takeNotices, type DueNotice } from "./budget-store.ts";
 
-/** Sends mail; implemented by people. */
+/** Sends mail; the area `people` implements it. */
 export interface OwnerMail {
   send(mail: {
     readonly to: string;
@@ -25,13 +25,13 @@ const intervalMs = 30_000;
 const batchMax = 20;
 const postWaitMs = 15_000;
 const answerBytesMax = 1_024;
-/** Longer than a batch takes when nobody answers. */
+/** How long a process holds the notices of a batch: longer than it takes when nobody answers. */
 const holdMs = batchMax * postWaitMs + 60_000;
-/** Five hours with the pauses below. */
+/** With the waits below, the last attempt is made after five hours. */
 const attemptsMax = 12;
-const again: Backoff = { firstMs: 30_000, factor: 2, msMax: 3_600_000, jitter: 0.2 };
+const retryWaits: Backoff = { firstMs: 30_000, factor: 2, msMax: 3_600_000, jitter: 0.2 };
 
-/** The loop; `start` and `stop` it with the platform, `nudge` it when there are notices. */
+/** Creates the loop; `start` and `stop` it with the platform, `nudge` it when there are notices. */
 export function budgetNotices(parts: BudgetNoticesParts): Loop {
   const { clock, log } = parts;
   const turn = (signal: AbortSignal): Promise<void> => sendDue(parts, signal);
@@ -50,15 +50,15 @@ async function sendDue(parts: BudgetNoticesParts, signal: AbortSignal): Promise<
 async function sendOne(parts: BudgetNoticesParts, notice: DueNotice): Promise<void> {
   const { db, clock, log } = parts;
   const { id, kind, attempts } = notice;
-  const problem = await problemOf(parts, notice);
+  const problem = await trySend(parts, notice);
   if (problem === null) return await removeNotice(db, id);
   log.warn({ noticeId: id, kind, attempts, problem }, "a budget notification could not be sent");
   if (attempts >= attemptsMax) await removeNotice(db, id);
-  else await delayNotice(db, id, backoffMs(again, attempts, clock.random()));
+  else await delayNotice(db, id, backoffMs(retryWaits, attempts, clock.random()));
 }
 
-/** Null: sent. */
-async function problemOf(
+/** Tries to send a notice; returns why it could not be sent, or null. */
+async function trySend(
   { client, mail }: BudgetNoticesParts,
   { kind, target, content }: DueNotice,
 ): Promise<string | null> {
@@ -76,7 +76,7 @@ async function problemOf(
       ? null
       : `it was answered with status ${answer.status}`;
   }
-  // Mail was configured when the notice was stored.
+  // Mail was configured when the notice was stored, but is no longer: the notice is dropped.
   if (mail === null) return null;
   // `budget-step.ts` wrote the row's content.
   const { subject, text } = content as { readonly subject: string; readonly text: string };

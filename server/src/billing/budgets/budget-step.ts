@@ -26,7 +26,10 @@ export function resourceOf({ projectId, appId }: Budget): {
   return appId === null ? { type: "project", id: projectId } : { type: "app", id: appId };
 }
 
-/** Takes the step after `before`, with the budget's row locked; returns the resulting budget. */
+/**
+ * Judges the budget, whose row must be locked, and writes its state and the events since `before`;
+ * returns the resulting budget.
+ */
 export async function takeStep(
   tx: Tx,
   budget: Budget,
@@ -42,22 +45,23 @@ export async function takeStep(
   const after = { ...budget, state, stoppedAt };
   await writeState(tx, budget.id, state, stoppedAt);
   if (warning !== null)
-    await tell(tx, after, { kind: "warn", percent: warning, spentMicros }, parts);
+    await recordEvent(tx, after, { kind: "warn", percent: warning, spentMicros }, parts);
   if (turn !== null) {
-    await tell(tx, after, { kind: turn, percent: null, spentMicros }, parts);
+    await recordEvent(tx, after, { kind: turn, percent: null, spentMicros }, parts);
     await notify(tx, "plans", budget.projectId);
   }
   return after;
 }
 
-/** When the budget stopped calls; null: it does not stop them. */
+/** When the budget began to stop calls; null: it does not stop them. */
 function stoppedAtAfter({ state, turn }: BudgetStep, budget: Budget, nowMs: number): Date | null {
   if (!state.isStopped) return null;
   if (turn === "stop") return new Date(nowMs);
   return budget.stoppedAt ?? new Date(nowMs);
 }
 
-async function tell(
+/** Writes an event to the audit log, its notices, and a line of the platform's log. */
+async function recordEvent(
   tx: Tx,
   budget: Budget,
   event: BudgetEvent,
@@ -93,14 +97,10 @@ async function noticesOf(
 ): Promise<Notice[]> {
   const { projectId, webhookUrl } = budget;
   const notices: Notice[] = [];
-  const add = (kind: Notice["kind"], target: string, content: object): void =>
-    void notices.push({
-      id: randomUUID(),
-      project_id: projectId,
-      kind,
-      target,
-      content: toJson(content),
-    });
+  const add = (kind: Notice["kind"], target: string, content: object): void => {
+    const id = randomUUID();
+    notices.push({ id, project_id: projectId, kind, target, content: toJson(content) });
+  };
   if (webhookUrl !== null) add("webhook", webhookUrl, contentOf(budget, event, parts.clock.now()));
   if (!parts.hasMail || event.kind === "resume") return notices;
   const mail = { subject: titleOf(budget, event), text: messageOf(budget, event) };

@@ -1,5 +1,5 @@
-// The texts about a budget, for people and programs: pure. No secrets: none of them contains the
-// budget's own URL.
+// The texts about a budget, for people and programs. They contain no secrets, and not the budget's
+// URL, which may hold one. Pure.
 import { shownAppId } from "#lib/ids.ts";
 import { boundsOf } from "#billing/period.ts";
 import { never } from "#lib/assert.ts";
@@ -32,12 +32,12 @@ function subjectOf({ projectId, appId }: BudgetScope): string {
     : `the app ${shownAppId(appId).slice(projectId.length + 1)} of ${project}`;
 }
 
-/** When a stop of the month ends automatically: `2026-12-01 00:00 UTC`. */
+/** When a stop in this month ends automatically: `2026-12-01 00:00 UTC`. */
 function monthEndText(period: string): string {
   return `${new Date(boundsOf(period).toMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-/** Why calls are refused, for callers: says what to do, without amounts. */
+/** Why calls are refused and what to do, for callers; without amounts. */
 export function stopReason(
   scope: BudgetScope,
   stop: { readonly appId: string | null; readonly period: string },
@@ -48,7 +48,7 @@ export function stopReason(
   return `The app does not accept calls: ${whose} budget for ${stop.period} is used up. It resumes at ${monthEndText(stop.period)}, or as soon as the budget is raised (PUT ${route}) or deleted (DELETE ${route}).`;
 }
 
-/** What happened, in a sentence or two. */
+/** An event in a sentence or two. */
 export function messageOf(budget: Budget, event: BudgetEvent): string {
   const { terms, state } = budget;
   const subject = subjectOf(budget);
@@ -68,10 +68,10 @@ export function messageOf(budget: Budget, event: BudgetEvent): string {
 
 /** The subject of a mail. */
 export function titleOf(budget: BudgetScope, event: BudgetEvent): string {
-  return `Slipway: ${shortOf(event)}, ${subjectOf(budget)}`;
+  return `Slipway: ${summaryOf(event)}, ${subjectOf(budget)}`;
 }
 
-function shortOf({ kind, percent }: BudgetEvent): string {
+function summaryOf({ kind, percent }: BudgetEvent): string {
   if (kind === "warn") return `${percent ?? 0} % of the budget is used`;
   return kind === "stop" ? "budget used up" : "budget";
 }

@@ -1,6 +1,6 @@
 // Judges budgets: at once when usage of a project is posted, and all of them periodically, to catch
-// missed changes and the start of a month. Any number of processes may do so: each step is taken
-// once, under the lock of its budget.
+// missed changes and the start of a month. Any number of processes may judge the same budgets: each
+// step is taken once, under the lock of its budget.
 import { periodOf } from "#billing/period.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -16,20 +16,21 @@ export type BudgetWatchParts = BudgetStepParts & {
 };
 
 /**
- * A stop ends automatically at the start of a month; this bounds the delay until that is recorded.
+ * All budgets are judged this often. A stop ends automatically at the start of a month, and is
+ * recorded with this delay at most.
  */
 const allEveryMs = 60_000;
 const pageMax = 200;
 
 /**
- * `loop.start()` and `loop.stop()` with the platform; call `posted` whenever usage of a project is
- * posted.
+ * Judges budgets in a loop: start and stop `loop` with the platform, and call `posted` whenever
+ * usage of a project is posted.
  */
 export class BudgetWatch {
   readonly #parts: BudgetWatchParts;
   readonly loop: Loop;
   readonly #posted = new Set<ProjectId>();
-  #allAtMs = Number.NEGATIVE_INFINITY;
+  #allJudgedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: BudgetWatchParts) {
     const { clock, log } = parts;
@@ -38,7 +39,7 @@ export class BudgetWatch {
     this.loop = new Loop({ name: "budgets", intervalMs: allEveryMs, turn, clock, log });
   }
 
-  /** Usage of the project was posted. */
+  /** Called when usage of the project was posted. */
   posted(projectId: ProjectId): void {
     this.#posted.add(projectId);
     this.loop.nudge();
@@ -46,14 +47,15 @@ export class BudgetWatch {
 
   async #turn(signal: AbortSignal): Promise<void> {
     const nowMs = this.#parts.clock.monotonicMs();
-    const isAll = nowMs - this.#allAtMs >= allEveryMs;
-    const projectIds = isAll ? [null] : [...this.#posted];
+    const areAllDue = nowMs - this.#allJudgedAtMs >= allEveryMs;
+    const projectIds = areAllDue ? [null] : [...this.#posted];
     this.#posted.clear();
-    for (const projectId of projectIds) await this.#look(projectId, signal);
-    if (isAll) this.#allAtMs = nowMs;
+    for (const projectId of projectIds) await this.#judgeAll(projectId, signal);
+    if (areAllDue) this.#allJudgedAtMs = nowMs;
   }
 
-  async #look(projectId: ProjectId | null, signal: AbortSignal): Promise<void> {
+  /** Judges the budgets of a project; null: of all projects. */
+  async #judgeAll(projectId: ProjectId | null, signal: AbortSignal): Promise<void> {
     let after: string | null = null;
     do {
       const budgets: Budget[] = await listBudgets(this.#parts.db, {
@@ -61,13 +63,15 @@ export class BudgetWatch {
         after,
         limit: pageMax,
       });
-      for (const budget of budgets) if (!signal.aborted) await this.#lookAt(budget);
+      for (const budget of budgets) {
+        if (!signal.aborted) await this.#judge(budget);
+      }
       after = budgets.length === pageMax ? (budgets.at(-1)?.id ?? null) : null;
     } while (after !== null && !signal.aborted);
   }
 
-  /** If the costs of one budget cannot be read, the others must still be judged. */
-  async #lookAt(budget: Budget): Promise<void> {
+  /** Judges one budget. Never throws: if its costs cannot be read, the others are still judged. */
+  async #judge(budget: Budget): Promise<void> {
     const { db, clock, log, onStep } = this.#parts;
     try {
       const period = periodOf(clock.now());

@@ -1,5 +1,5 @@
 // The remaining credit of an applied coupon: at the start of a month, before any usage, and now.
-// Pure. The credit at the start minus the month's discounts is what is left.
+// The credit now is the credit at the start minus the month's discounts. Pure.
 import { boundsOf, periodOf, type Period } from "#billing/period.ts";
 import { minus, nothing, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
@@ -12,25 +12,29 @@ export type CreditOf = {
   readonly nowMs: number;
 };
 
-/** What a fixed-amount coupon could take off in a month before any usage; zero for a percentage. */
-export function creditAtBegin(coupon: AppliedCoupon, period: Period, of: CreditOf): Money {
-  const offer = offerAtBegin(coupon, period, of.settlement);
-  return isCredit(coupon) || hasTurn(coupon, period, of) ? offer : nothing(offer.currency);
+/**
+ * The maximum discount of a fixed-amount coupon in a month, before any usage; zero for a
+ * percentage.
+ */
+export function creditAtBegin(coupon: AppliedCoupon, period: Period, inputs: CreditOf): Money {
+  const offer = offerAtBegin(coupon, period, inputs.settlement);
+  if (isCredit(coupon) || isDrawingApplication(coupon, period, inputs)) return offer;
+  return nothing(offer.currency);
 }
 
-/** What it can take off now; zero for a percentage and for an expired coupon. */
-export function creditNow(coupon: AppliedCoupon, of: CreditOf): Money {
-  const { settlement, nowMs } = of;
+/** The maximum further discount now; zero for a percentage and for an expired coupon. */
+export function creditNow(coupon: AppliedCoupon, inputs: CreditOf): Money {
+  const { settlement, nowMs } = inputs;
   if (hasEnded(coupon, nowMs) || coupon.discount.kind === "percentage")
     return nothing(settlement.base.currency);
   const period = periodOf(nowMs);
-  const begin = creditAtBegin(coupon, period, of);
+  const begin = creditAtBegin(coupon, period, inputs);
   return settlement.drawn
-    .filter((one) => one.applicationId === coupon.id && one.period === period)
-    .reduce((left, { amount }) => minus(left, amount), begin);
+    .filter((draw) => draw.applicationId === coupon.id && draw.period === period)
+    .reduce((rest, { amount }) => minus(rest, amount), begin);
 }
 
-/** As if the project had applied the coupon only once. */
+/** The credit at the start of a month, as if the project had applied the coupon only once. */
 function offerAtBegin(
   coupon: AppliedCoupon,
   period: Period,
@@ -42,16 +46,16 @@ function offerAtBegin(
   const isInForce = appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs);
   if (discount.kind === "percentage" || discount.amount.currency !== none.currency || !isInForce)
     return none;
-  const before = drawn.filter((one) => one.applicationId === coupon.id && one.period < period);
-  if (!isCredit(coupon)) return before.length < periodsMax(coupon) ? discount.amount : none;
-  return before.reduce((left, { amount }) => minus(left, amount), discount.amount);
+  const earlier = drawn.filter((draw) => draw.applicationId === coupon.id && draw.period < period);
+  if (!isCredit(coupon)) return earlier.length < periodsMax(coupon) ? discount.amount : none;
+  return earlier.reduce((rest, { amount }) => minus(rest, amount), discount.amount);
 }
 
 /**
- * A coupon discounts once per month, however often it was applied: the application that has drawn
- * has the turn, else the first that may draw.
+ * A coupon discounts once per month, however often it was applied. True for the application that
+ * has drawn in the month, or else for the first that can.
  */
-function hasTurn(
+function isDrawingApplication(
   coupon: AppliedCoupon,
   period: Period,
   { applied, settlement, nowMs }: CreditOf,
@@ -59,17 +63,19 @@ function hasTurn(
   const same = applied.filter(({ couponId }) => couponId === coupon.couponId);
   const drawers = new Set(
     settlement.drawn
-      .filter((one) => one.period === period)
+      .filter((draw) => draw.period === period)
       .map(({ applicationId }) => applicationId),
   );
-  const able = same
-    .filter((one) => offerAtBegin(one, period, settlement).micros > 0n)
+  // Applications that have not ended come first, then the oldest.
+  const candidates = same
+    .filter((application) => offerAtBegin(application, period, settlement).micros > 0n)
     .toSorted(
-      (one, other) =>
-        Number(hasEnded(one, nowMs)) - Number(hasEnded(other, nowMs)) || one.number - other.number,
+      (left, right) =>
+        Number(hasEnded(left, nowMs)) - Number(hasEnded(right, nowMs)) ||
+        left.number - right.number,
     );
-  const holder = same.find(({ id }) => drawers.has(id)) ?? able[0];
-  return holder?.id === coupon.id;
+  const drawing = same.find(({ id }) => drawers.has(id)) ?? candidates[0];
+  return drawing?.id === coupon.id;
 }
 
 function hasEnded({ expiresAtMs }: AppliedCoupon, nowMs: number): boolean {

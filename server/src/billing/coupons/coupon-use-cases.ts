@@ -14,7 +14,7 @@ import type { Foundation } from "#store/foundation.ts";
 import * as store from "./coupon-store.ts";
 import { isCredit, usable, type Coupon, type CouponTerms } from "./coupon.ts";
 
-/** `balance`: the remaining part of a fixed amount; zero for a percentage. */
+/** An applied coupon. `balance` is its whole fixed amount; zero for a percentage. */
 export type AppliedAnswer = {
   readonly coupon: Coupon;
   readonly currency: Currency;
@@ -33,15 +33,15 @@ export class CouponUseCases {
     this.#parts = parts;
   }
 
-  /** Creates a coupon. Its code may have belonged to an ended one. */
+  /** Creates a coupon. Its code may have belonged to a coupon that has ended. */
   async create(terms: CouponTerms, by: By): Promise<Coupon> {
     const { code, name, expiresAt, isReusable, usesMax, plans } = terms;
     const unknown = plans?.find((plan) => !this.#parts.plans.names.includes(plan));
     if (unknown !== undefined) {
-      const known = this.#parts.plans.names.join(", ");
+      const names = this.#parts.plans.names.join(", ");
       throw new Fault(
         "invalid",
-        `plans names ${JSON.stringify(unknown)}, but must name existing plans: ${known}.`,
+        `plans names ${JSON.stringify(unknown)}, but must name existing plans: ${names}.`,
       );
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
@@ -60,12 +60,12 @@ export class CouponUseCases {
           "conflict",
           `There is already a coupon with the code "${code}"; end it first.`,
         );
-      await recordOf(tx, { action: "coupon.create", projectId: null, coupon: inserted, by });
+      await recordChange(tx, { action: "coupon.create", projectId: null, coupon: inserted, by });
       return inserted;
     });
   }
 
-  /** Newest first, including ended ones; a page's token is the number of its last coupon. */
+  /** Lists coupons, newest first, including ended ones. A page's token is its last number. */
   async list(page: {
     readonly before: number | null;
     readonly size: number;
@@ -83,7 +83,7 @@ export class CouponUseCases {
       const ended = await store.endCoupon(tx, code);
       if (ended === null)
         throw new Fault("not_found", "There is no coupon with this code, or it has ended.");
-      await recordOf(tx, { action: "coupon.end", projectId: null, coupon: ended, by });
+      await recordChange(tx, { action: "coupon.end", projectId: null, coupon: ended, by });
       return ended;
     });
   }
@@ -97,11 +97,11 @@ export class CouponUseCases {
       const currency = await store.openAccount(tx, projectId);
       // The lock prevents others from applying or ending this coupon, so what is read next stays
       // true.
-      const found = await store.lockCoupon(tx, code);
-      const wasApplied = await store.isApplied(tx, projectId, found?.id ?? null);
+      const locked = await store.lockCoupon(tx, code);
+      const isApplied = await store.isApplied(tx, projectId, locked?.id ?? null);
       const plan = await this.#parts.plans.planOf(tx, projectId);
       const nowMs = this.#parts.clock.now();
-      const coupon = usable({ coupon: found, isApplied: wasApplied, currency, plan, nowMs });
+      const coupon = usable({ coupon: locked, isApplied, currency, plan, nowMs });
       if (coupon instanceof Fault) throw coupon;
       const id = randomUUID();
       await store.insertApplication(tx, {
@@ -111,7 +111,7 @@ export class CouponUseCases {
         created_at: new Date(this.#parts.clock.now()),
       });
       await grant(tx, { projectId, applicationId: id, coupon });
-      await recordOf(tx, { action: "coupon.apply", projectId, coupon, by });
+      await recordChange(tx, { action: "coupon.apply", projectId, coupon, by });
       const { discount } = coupon;
       const balance = discount.kind === "fixed_amount" ? discount.amount : nothing(currency);
       return { coupon: { ...coupon, uses: coupon.uses + 1 }, currency, balance };
@@ -125,12 +125,9 @@ export class CouponUseCases {
  */
 async function grant(
   tx: Tx,
-  {
-    projectId,
-    applicationId,
-    coupon,
-  }: { projectId: ProjectId; applicationId: string; coupon: Coupon },
+  application: { projectId: ProjectId; applicationId: string; coupon: Coupon },
 ): Promise<void> {
+  const { projectId, applicationId, coupon } = application;
   const { discount, code } = coupon;
   if (discount.kind !== "fixed_amount" || !isCredit(coupon)) return;
   const { amount } = discount;
@@ -151,14 +148,17 @@ async function grant(
   });
 }
 
-type Recorded = {
+type CouponChange = {
   readonly action: "coupon.create" | "coupon.end" | "coupon.apply";
   readonly projectId: ProjectId | null;
   readonly coupon: Coupon;
   readonly by: By;
 };
 
-async function recordOf(tx: Tx, { action, projectId, coupon, by }: Recorded): Promise<void> {
+async function recordChange(
+  tx: Tx,
+  { action, projectId, coupon, by }: CouponChange,
+): Promise<void> {
   const { id, code, expiresAt, isReusable, usesMax, plans } = coupon;
   const columns = Object.entries({
     ...store.columnsOf(coupon),
@@ -167,11 +167,11 @@ async function recordOf(tx: Tx, { action, projectId, coupon, by }: Recorded): Pr
     usesMax,
     plans,
   });
-  const shown = columns
+  const fields = columns
     .filter(([, value]) => value !== null)
     .map(([name, value]) => [name, { new: value }] as const);
   const changes =
-    action === "coupon.end" ? { endedAt: { new: coupon.endedAt } } : Object.fromEntries(shown);
+    action === "coupon.end" ? { endedAt: { new: coupon.endedAt } } : Object.fromEntries(fields);
   await record(tx, {
     projectId,
     action,

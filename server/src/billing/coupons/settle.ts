@@ -16,7 +16,7 @@ export type AppliedCoupon = {
   readonly couponCode: string;
   readonly discount: Discount;
   readonly frequency: Frequency;
-  /** It discounts usage from `appliedAtMs` on and before `expiresAtMs`. */
+  /** The coupon discounts usage from `appliedAtMs` on and before `expiresAtMs`; null: forever. */
   readonly appliedAtMs: number;
   readonly expiresAtMs: number | null;
 };
@@ -31,7 +31,7 @@ export type Drawn = {
   readonly amount: Money;
 };
 
-/** `base` = sum of `drawn` + `net`. */
+/** Usage before and after discounts: `base` = sum of `drawn` + `net`. */
 export type UsageSettlement = {
   readonly base: Money;
   readonly drawn: readonly Drawn[];
@@ -41,20 +41,20 @@ export type UsageSettlement = {
 /** Usage of one month during which the same coupons apply. */
 type Stretch = { readonly period: string; readonly atMs: number; base: Money };
 
-/** All discounts on this usage. All usage amounts are in the currency and not negative. */
+/** Computes all discounts on the usage, whose amounts are in the currency and not negative. */
 export function settle(
   currency: Currency,
   applied: readonly AppliedCoupon[],
   usage: readonly UsageItem[],
 ): UsageSettlement {
-  const ordered = applied.toSorted((one, other) => one.number - other.number);
+  const ordered = applied.toSorted((left, right) => left.number - right.number);
   const stretches = stretchesOf(currency, ordered, usage);
   const draws = new Draws(currency);
   for (const { period, atMs, base } of stretches) {
-    let left = base;
+    let rest = base;
     for (const coupon of ordered) {
       if (!isInForce(coupon, atMs)) continue;
-      left = minus(left, draws.draw(coupon, period, left));
+      rest = minus(rest, draws.draw(coupon, period, rest));
     }
   }
   const base = stretches.reduce((sum, stretch) => plus(sum, stretch.base), nothing(currency));
@@ -64,10 +64,12 @@ export function settle(
 
 /** All discounts of a month, in micro-units. */
 export function drawnIn(drawn: readonly Drawn[], period: Period): bigint {
-  return drawn.reduce((all, one) => (one.period === period ? all + one.amount.micros : all), 0n);
+  return drawn
+    .filter((draw) => draw.period === period)
+    .reduce((sum, draw) => sum + draw.amount.micros, 0n);
 }
 
-/** In time order. */
+/** Sums the usage of each stretch; in time order. */
 function stretchesOf(
   currency: Currency,
   applied: readonly AppliedCoupon[],
@@ -77,19 +79,19 @@ function stretchesOf(
     appliedAtMs,
     expiresAtMs ?? Infinity,
   ]);
-  const found = new Map<string, Stretch>();
+  const stretches = new Map<string, Stretch>();
   for (const { atMs, amount } of distinct(usage)) {
     const period = periodOf(atMs);
     const key = `${period} ${borders.filter((border) => border <= atMs).length}`;
-    const stretch = getOrInsert(found, key, () => ({
+    const stretch = getOrInsert(stretches, key, () => ({
       period,
       atMs,
       base: nothing(currency),
     }));
     stretch.base = plus(stretch.base, amount);
   }
-  // Any record of a stretch can give its time: no border lies between them.
-  return [...found.values()].sort((one, other) => one.atMs - other.atMs);
+  // A stretch has the time of any of its records: no border lies between them.
+  return [...stretches.values()].sort((left, right) => left.atMs - right.atMs);
 }
 
 function distinct(usage: readonly UsageItem[]): Iterable<UsageItem> {
@@ -116,55 +118,59 @@ class Draws {
   /** By application, then by period. */
   readonly #drawn = new Map<string, Map<string, Money>>();
   /**
-   * Which application of a coupon has the turn in a period: a coupon discounts only once, however
-   * often it was applied.
+   * The one application of a coupon that draws in a period, by coupon and period: a coupon
+   * discounts only once, however often it was applied.
    */
-  readonly #turns = new Map<string, string>();
+  readonly #drawing = new Map<string, string>();
 
   constructor(currency: Currency) {
     this.#currency = currency;
   }
 
-  /** The coupon's discount on a non-negative amount: between zero and the full amount. */
-  draw(coupon: AppliedCoupon, period: string, left: Money): Money {
+  /** Records and returns the coupon's discount on an amount: between zero and the full amount. */
+  draw(coupon: AppliedCoupon, period: string, charge: Money): Money {
     const none = nothing(this.#currency);
-    const turn = `${coupon.couponId} ${period}`;
-    if ((this.#turns.get(turn) ?? coupon.id) !== coupon.id || !this.#hasPeriod(coupon, period))
-      return none;
-    const amount = this.#offer(coupon, period, left);
+    const key = `${coupon.couponId} ${period}`;
+    const drawing = this.#drawing.get(key) ?? coupon.id;
+    if (drawing !== coupon.id || !this.#hasPeriod(coupon, period)) return none;
+    const amount = this.#offer(coupon, period, charge);
     if (amount.micros === 0n) return none;
-    this.#turns.set(turn, coupon.id);
+    this.#drawing.set(key, coupon.id);
     const periods = getOrInsert(this.#drawn, coupon.id, () => new Map());
     periods.set(period, plus(periods.get(period) ?? none, amount));
     return amount;
   }
 
   all(): Drawn[] {
-    return [...this.#drawn].flatMap(([applicationId, periods]) =>
-      [...periods].map(([period, amount]) => ({ applicationId, period, amount })),
-    );
+    const drawn: Drawn[] = [];
+    for (const [applicationId, periods] of this.#drawn) {
+      for (const [period, amount] of periods) drawn.push({ applicationId, period, amount });
+    }
+    return drawn;
   }
 
+  /** Whether the coupon's frequency allows a discount in the period. */
   #hasPeriod(coupon: AppliedCoupon, period: string): boolean {
     const used = this.#drawn.get(coupon.id);
     return used?.has(period) === true || (used?.size ?? 0) < periodsMax(coupon);
   }
 
-  #offer(coupon: AppliedCoupon, period: string, left: Money): Money {
+  #offer(coupon: AppliedCoupon, period: string, charge: Money): Money {
     const { discount } = coupon;
-    if (discount.kind === "percentage") return shareOf(left, discount.rate);
+    if (discount.kind === "percentage") return shareOf(charge, discount.rate);
     // Skips a fixed amount in another currency; applying such a coupon is refused.
     if (discount.amount.currency !== this.#currency) return nothing(this.#currency);
     const used = this.#drawn.get(coupon.id);
-    const counted = isCredit(coupon)
+    // A credit has one amount for all months, any other coupon has its amount in each month.
+    const earlier = isCredit(coupon)
       ? [...(used?.values() ?? [])]
       : [used?.get(period) ?? nothing(this.#currency)];
-    const rest = counted.reduce((sum, amount) => minus(sum, amount), discount.amount);
-    return smaller(left, rest);
+    const rest = earlier.reduce((sum, amount) => minus(sum, amount), discount.amount);
+    return smaller(charge, rest);
   }
 }
 
-/** In how many months it discounts: a credit continues until it is used up. */
+/** The maximum number of months with a discount: a credit continues until it is used up. */
 export function periodsMax(coupon: AppliedCoupon): number {
   const { frequency } = coupon;
   if (frequency.kind === "recurring") return frequency.periods;

@@ -1,4 +1,5 @@
-// Applies plans and budgets to new builds: accepts what the plan allows and no budget stops.
+// Applies plans and budgets to new builds: refuses a build while a budget stops the app, and a new
+// app that the plan does not allow.
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, AppKey, ProjectId } from "#lib/ids.ts";
@@ -17,20 +18,23 @@ export function admittingReceiver(
   builds: BuildReceiver,
   { plans, refusal }: Admission,
 ): BuildReceiver {
-  const admitted =
-    <Build extends Received, Result>(receive: (tx: Tx, build: Build) => Promise<Result>) =>
-    async (tx: Tx, build: Build): Promise<Result> => {
-      const fault = refusal(build.projectId, build.appId);
-      if (fault !== null) throw fault;
-      if (build.cause === "create") await plans.admitApp(tx, build.projectId);
-      return await receive(tx, build);
-    };
+  async function admit<Result>(
+    tx: Tx,
+    build: Received,
+    receive: () => Promise<Result>,
+  ): Promise<Result> {
+    const fault = refusal(build.projectId, build.appId);
+    if (fault !== null) throw fault;
+    if (build.cause === "create") await plans.admitApp(tx, build.projectId);
+    return await receive();
+  }
   return {
-    receiveBuild: admitted((tx, build) => builds.receiveBuild(tx, build)),
-    receiveUpload: admitted((tx, build) => builds.receiveUpload(tx, build)),
-    receiveSettings: admitted((tx, settings) => builds.receiveSettings(tx, settings)),
-    rebuild: admitted((tx, build) => builds.rebuild(tx, build)),
+    receiveBuild: (tx, build) => admit(tx, build, () => builds.receiveBuild(tx, build)),
+    receiveUpload: (tx, build) => admit(tx, build, () => builds.receiveUpload(tx, build)),
+    receiveSettings: (tx, settings) =>
+      admit(tx, settings, () => builds.receiveSettings(tx, settings)),
+    rebuild: (tx, build) => admit(tx, build, () => builds.rebuild(tx, build)),
     requestCancel: (tx, build) => builds.requestCancel(tx, build),
-    endPushes: (tx, given) => builds.endPushes(tx, given),
+    endPushes: (tx, pushes) => builds.endPushes(tx, pushes),
   };
 }

@@ -1,6 +1,6 @@
-// Caches the plan of each project and the stops of budgets in memory: the scheduler and the proxy
-// ask at every turn and every call. Loaded at the start, and reloaded whenever a process changes a
-// plan or a budget. A stop ends automatically with its month.
+// Caches the plan of each project and the stops of budgets in memory: the scheduler needs them at
+// every turn, the proxy at every call. They are loaded at the start, and reloaded whenever a
+// process changes a plan or a budget. A stop ends automatically with its month.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -26,16 +26,13 @@ type Listener = (projectId: ProjectId | null) => void;
 
 type Entry = { readonly plan: ProjectPlan; readonly stops: readonly BudgetStop[] };
 
-/**
- * What could not be read is tried again after this time; without anything to read a turn does
- * nothing.
- */
-const againMs = 1_000;
+/** A failed read is retried after this time. A turn with nothing to read does nothing. */
+const retryMs = 1_000;
 
-/** `start()` once before use; `stop()` stops listening. */
+/** The cache; call `start()` once before use. `stop()` stops listening. */
 export class PlanCache {
   readonly #options: PlanCacheOptions;
-  /** Only projects that differ from the default. */
+  /** Projects with a plan of their own or with stops; all others have the default plan. */
   #entries = new Map<ProjectId, Entry>();
   readonly #listeners = new Set<Listener>();
   readonly #pending = { everything: false, projectIds: new Set<ProjectId>() };
@@ -47,7 +44,7 @@ export class PlanCache {
     this.#options = options;
     this.#loop = new Loop({
       name: "plans",
-      intervalMs: againMs,
+      intervalMs: retryMs,
       turn: () => this.#readPending(),
       clock,
       log,
@@ -58,23 +55,23 @@ export class PlanCache {
     return this.#entries.get(projectId)?.plan ?? this.#options.plans.standard;
   }
 
-  /** What stops the app from taking calls now; null: nothing. Usually one map lookup. */
+  /** The stop that keeps the app from taking calls now, or null. Usually one map lookup. */
   stopOf(projectId: ProjectId, appId: AppId): BudgetStop | null {
     const stops = this.#entries.get(projectId)?.stops;
     if (stops === undefined || stops.length === 0) return null;
-    const stop = stops.find((one) => one.appId === null || one.appId === appId);
+    const stop = stops.find((candidate) => candidate.appId === null || candidate.appId === appId);
     return stop !== undefined && this.#options.clock.now() < stop.untilMs ? stop : null;
   }
 
   /** Projects with a plan other than the default. */
   projectsWithPlan(): { readonly projectId: ProjectId; readonly plan: ProjectPlan }[] {
     const { standard } = this.#options.plans;
-    return [...this.#entries].flatMap(([projectId, { plan }]) =>
-      plan === standard ? [] : [{ projectId, plan }],
-    );
+    return [...this.#entries]
+      .map(([projectId, { plan }]) => ({ projectId, plan }))
+      .filter(({ plan }) => plan !== standard);
   }
 
-  /** Returns an unsubscribe function. */
+  /** Subscribes the listener; returns a function that unsubscribes it. */
   onChange(listener: Listener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -86,7 +83,7 @@ export class PlanCache {
    */
   async start(): Promise<void> {
     this.#unlisten = this.#options.notifications.listen("plans", (payload) =>
-      this.#lookAgain(payload),
+      this.#readLater(payload),
     );
     await this.#read(null);
     this.#loop.start();
@@ -97,7 +94,7 @@ export class PlanCache {
     await this.#loop.stop();
   }
 
-  #lookAgain(payload: string | null): void {
+  #readLater(payload: string | null): void {
     if (payload === null) this.#pending.everything = true;
     else this.#pending.projectIds.add(payload as ProjectId);
     this.#loop.nudge();
@@ -107,31 +104,35 @@ export class PlanCache {
   async #readPending(): Promise<void> {
     const { everything, projectIds } = this.#pending;
     if (!everything && projectIds.size === 0) return;
-    const wanted = everything ? null : [...projectIds];
+    const idsToRead = everything ? null : [...projectIds];
     this.#pending.everything = false;
     projectIds.clear();
     try {
-      await this.#read(wanted);
+      await this.#read(idsToRead);
     } catch (error) {
       this.#pending.everything = true;
       throw error;
     }
   }
 
+  /** Reads these projects; null: all of them. */
   async #read(projectIds: readonly ProjectId[] | null): Promise<void> {
     const { db, clock } = this.#options;
     const period = periodOf(clock.now());
     const rows = Map.groupBy(await readStandings(db, { projectIds, period }), ({ id }) => id);
     const entries = projectIds === null ? new Map<ProjectId, Entry>() : new Map(this.#entries);
     for (const projectId of projectIds ?? []) entries.delete(projectId);
-    for (const [projectId, found] of rows) entries.set(projectId, this.#entryOf(found, period));
+    for (const [id, projectRows] of rows) entries.set(id, this.#entryOf(projectRows, period));
     this.#entries = entries;
-    for (const listener of this.#listeners) for (const one of projectIds ?? [null]) listener(one);
+    for (const listener of this.#listeners) {
+      for (const projectId of projectIds ?? [null]) listener(projectId);
+    }
   }
 
   #entryOf(rows: readonly StandingRow[], period: string): Entry {
     const { plans, log } = this.#options;
-    const [{ id, plan: name } = { id: null, plan: null }] = rows;
+    const id = rows[0]?.id ?? null;
+    const name = rows[0]?.plan ?? null;
     const plan = name === null ? plans.standard : plans.byName.get(name);
     if (plan === undefined)
       log.error(
@@ -139,9 +140,9 @@ export class PlanCache {
         "a project has a plan that SLIPWAY_PLANS_FILE lacks",
       );
     const untilMs = boundsOf(period).toMs;
-    const stops = rows.flatMap(({ isStopped, appId }) =>
-      isStopped ? [{ appId, period, untilMs }] : [],
-    );
+    const stops = rows
+      .filter(({ isStopped }) => isStopped)
+      .map(({ appId }) => ({ appId, period, untilMs }));
     return { plan: plan ?? plans.standard, stops };
   }
 }

@@ -13,36 +13,37 @@ import * as store from "./plan-credit-store.ts";
 const projectsMax = 500;
 
 /**
- * Replaces the project's credit with that of the plan, from now on. Its row is locked. Idempotent.
+ * Replaces the project's credit with the plan's, from now on. The project's row must be locked.
+ * Idempotent.
  */
 export async function setPlanCredit(
   tx: Tx,
   project: { readonly projectId: ProjectId; readonly plan: ProjectPlan; readonly nowMs: number },
 ): Promise<void> {
   const { projectId, plan, nowMs } = project;
-  const wanted = plan.monthlyCreditCents === 0 ? null : couponIdOf(plan);
+  const couponId = plan.monthlyCreditCents === 0 ? null : couponIdOf(plan);
   const now = new Date(nowMs);
   const current = await store.readCredits(tx, projectId);
-  const others = current.filter((one) => one.couponId !== wanted).map(({ id }) => id);
-  const isThere = current.length > others.length;
-  if (others.length === 0 && (wanted === null || isThere)) return;
+  const others = current.filter((credit) => credit.couponId !== couponId).map(({ id }) => id);
+  const isGranted = current.length > others.length;
+  if (others.length === 0 && (couponId === null || isGranted)) return;
   await openAccount(tx, projectId);
   if (others.length > 0) await store.endCredits(tx, others, now);
-  if (wanted === null || isThere) return;
-  await store.addCoupon(tx, wanted, plan);
-  await store.insertCredit(tx, { projectId, couponId: wanted, at: now });
+  if (couponId === null || isGranted) return;
+  await store.addCoupon(tx, couponId, plan);
+  await store.insertCredit(tx, { projectId, couponId, at: now });
 }
 
 /**
- * One turn: updates projects whose credit differs from their plan's: after a change of the file or
- * the default, or new ones.
+ * One turn: updates projects whose credit differs from their plan's, because they are new or the
+ * file has changed. Returns their number.
  */
 export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promise<number> {
-  const credits = [...plans.byName.values()].filter(
+  const plansWithCredit = [...plans.byName.values()].filter(
     ({ monthlyCreditCents }) => monthlyCreditCents > 0,
   );
-  const names = credits.map(({ name }) => name);
-  const ids = credits.map(couponIdOf);
+  const names = plansWithCredit.map(({ name }) => name);
+  const ids = plansWithCredit.map(couponIdOf);
   const projectIds = await store.readOutdated(db, {
     credits: { names, ids },
     known: [...plans.byName.keys()],
@@ -61,7 +62,7 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
   return projectIds.length;
 }
 
-/** A UUID derived from the plan and the amount: another amount gives another coupon. */
+/** A UUID (version 8) of the plan and its amount: a changed amount gives another coupon. */
 function couponIdOf({ name, monthlyCreditCents }: ProjectPlan): string {
   const hex = createHash("sha256")
     .update(`plan credit ${name} ${monthlyCreditCents}`)

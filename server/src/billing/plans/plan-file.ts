@@ -18,18 +18,19 @@ const namesAllowed = "1 to 50 lowercase letters, digits and dashes, not starting
 const plansMax = 100;
 
 /**
- * Numeric fields of a plan and their ranges. A plan without an app or a replica would be useless.
+ * Numeric fields of a plan and their ranges. A plan allows at least one app and one replica,
+ * because it would be useless otherwise.
  */
 const numbers = {
-  apps: { of: "appsMax", min: 1, max: 1_000_000 },
-  replicas: { of: "replicasMax", min: 1, max: 1_000_000 },
-  gpus: { of: "gpusMax", min: 0, max: 1_000_000 },
-  audit_retention_days: { of: "auditRetentionDays", min: 1, max: 3650 },
-  log_retention_days: { of: "logRetentionDays", min: 1, max: 3650 },
-  call_retention_days: { of: "callRetentionDays", min: 1, max: 3650 },
-  call_records_per_minute: { of: "callRecordsPerMinute", min: 0, max: 1_000_000 },
-  monthly_credit_cents: { of: "monthlyCreditCents", min: 0, max: 100_000_000_000 },
-} as const satisfies Record<string, { of: keyof ProjectPlan; min: number; max: number }>;
+  apps: { property: "appsMax", min: 1, max: 1_000_000 },
+  replicas: { property: "replicasMax", min: 1, max: 1_000_000 },
+  gpus: { property: "gpusMax", min: 0, max: 1_000_000 },
+  audit_retention_days: { property: "auditRetentionDays", min: 1, max: 3650 },
+  log_retention_days: { property: "logRetentionDays", min: 1, max: 3650 },
+  call_retention_days: { property: "callRetentionDays", min: 1, max: 3650 },
+  call_records_per_minute: { property: "callRecordsPerMinute", min: 0, max: 1_000_000 },
+  monthly_credit_cents: { property: "monthlyCreditCents", min: 0, max: 100_000_000_000 },
+} as const satisfies Record<string, { property: keyof ProjectPlan; min: number; max: number }>;
 
 const planFields = [...Object.keys(numbers), "coupons"];
 
@@ -46,14 +47,19 @@ export function readPlans(text: string): Plans {
   if (names.length > plansMax) {
     throw operatorFileRefused(where("plans"), `${names.length} plans`, `at most ${plansMax} plans`);
   }
-  const plans = names.map((name) =>
-    readPlan(name, tables[name], (...path) => where("plans", name, ...path)),
-  );
+  const plans = names.map((name) => {
+    const whereInPlan: Where = (...path) => where("plans", name, ...path);
+    return readPlan(name, tables[name], whereInPlan);
+  });
   const byName = new Map([selfHosted, ...plans].map((plan) => [plan.name, plan]));
-  const wanted = root["default"] ?? selfHosted.name;
-  const standard = typeof wanted === "string" ? byName.get(wanted) : undefined;
+  const defaultName = root["default"] ?? selfHosted.name;
+  const standard = typeof defaultName === "string" ? byName.get(defaultName) : undefined;
   if (standard === undefined)
-    throw operatorFileRefused(where("default"), wanted, `one of ${[...byName.keys()].join(", ")}`);
+    throw operatorFileRefused(
+      where("default"),
+      defaultName,
+      `one of ${[...byName.keys()].join(", ")}`,
+    );
   return { standard, byName };
 }
 
@@ -61,46 +67,49 @@ function readPlan(name: string, value: unknown, where: Where): ProjectPlan {
   if (!nameForm.test(name)) throw operatorFileRefused(where(), name, `called by ${namesAllowed}`);
   const table = tableOf(where(), value);
   refuseUnknown(table, planFields, (key) => where(key));
-  const read: Partial<Record<keyof ProjectPlan, number>> = {};
-  for (const [field, { of, min, max }] of Object.entries(numbers)) {
+  const limits: Partial<Record<keyof ProjectPlan, number>> = {};
+  for (const [field, { property, min, max }] of Object.entries(numbers)) {
     if (table[field] === undefined) continue;
-    read[of] = readNumber(where(field), table[field], { min, max, isWhole: true });
+    limits[property] = readNumber(where(field), table[field], { min, max, isWhole: true });
   }
   const { coupons = selfHosted.coupons } = table;
   return {
     ...selfHosted,
-    ...read,
+    ...limits,
     name,
     coupons: readChoice(where("coupons"), coupons, couponRules),
   };
 }
 
-/** `line 4: plans.hobby.apps`; without a line where it is unknown, as in an inline table. */
+/** A position like `line 4: plans.hobby.apps`, without the line if it is unknown. */
 function positionOf(text: string, path: readonly string[]): string {
   const name = path.join(".");
   const line = lineOf(text, name);
   return line === null ? name : `line ${line}: ${name}`;
 }
 
-/** The line of a key or a table header, counted from 1; null: it has another notation. */
-function lineOf(text: string, wanted: string): number | null {
+/**
+ * The line of a key or a table header, counted from 1; null when it is written otherwise, as in an
+ * inline table.
+ */
+function lineOf(text: string, path: string): number | null {
   let table = "";
   for (const [index, line] of text.split("\n").entries()) {
     const header = /^\s*\[\s*([^[\]]+?)\s*\]/.exec(line)?.[1];
     const key = /^\s*([\w.\s"'-]+?)\s*=/.exec(line)?.[1];
-    let here: string | null = null;
+    let linePath: string | null = null;
     if (header !== undefined) {
-      table = plain(header);
-      here = table;
+      table = plainKey(header);
+      linePath = table;
     } else if (key !== undefined) {
-      here = plain(`${table}.${key}`);
+      linePath = plainKey(`${table}.${key}`);
     }
-    if (here !== null && here.replace(/^\./, "") === wanted) return index + 1;
+    if (linePath !== null && linePath.replace(/^\./, "") === path) return index + 1;
   }
   return null;
 }
 
 /** A dotted key without quotes and spaces. */
-function plain(key: string): string {
+function plainKey(key: string): string {
   return key.replaceAll(/["'\s]/g, "");
 }

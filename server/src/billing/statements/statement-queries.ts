@@ -19,7 +19,10 @@ import {
 import { statementOf, type StatementContent, type StatementLine } from "./statement.ts";
 import type { Foundation } from "#store/foundation.ts";
 
-/** Ends of replicas that the database missed during an outage are written within a day. */
+/**
+ * A statement closes this long after its month: ends of replicas that the database missed during an
+ * outage are written within a day.
+ */
 const graceMs = 86_400_000;
 /** Statements per turn; the next turn continues. */
 const statementsMax = 1_000;
@@ -38,28 +41,30 @@ export class StatementQueries {
   /** The statements of all months with usage, and of this month, newest first. */
   async list(projectId: ProjectId): Promise<Statement[]> {
     const period = periodOf(this.#parts.clock.now());
-    const made = await readSnapshot(this.#parts.db, async (tx) => {
-      const known = await readKnown(tx, projectId);
-      const open = await openStatements(tx, known, period);
-      return [...known.closed, ...open.map((content) => ({ content, closedAt: null }))];
+    const statements = await readSnapshot(this.#parts.db, async (tx) => {
+      const inputs = await readInputs(tx, projectId);
+      const open = await openStatements(tx, inputs, period);
+      return [...inputs.closed, ...open.map((content) => ({ content, closedAt: null }))];
     });
-    return made.toSorted((one, other) => (one.content.period < other.content.period ? 1 : -1));
+    return statements.toSorted((left, right) =>
+      left.content.period < right.content.period ? 1 : -1,
+    );
   }
 
   /** The statement of one month; null for a future month. */
   async read(projectId: ProjectId, period: Period): Promise<Statement | null> {
     if (boundsOf(period).fromMs > this.#parts.clock.now()) return null;
     return await readSnapshot(this.#parts.db, async (tx) => {
-      const known = await readKnown(tx, projectId);
-      const closed = known.closed.find(({ content }) => content.period === period);
+      const inputs = await readInputs(tx, projectId);
+      const closed = inputs.closed.find(({ content }) => content.period === period);
       if (closed !== undefined) return closed;
       const now = periodOf(this.#parts.clock.now());
-      const open = (await openStatements(tx, known, now)).find(
+      const open = (await openStatements(tx, inputs, now)).find(
         (content) => content.period === period,
       );
       // A month without usage has no corrections either.
       return {
-        content: open ?? makeStatement(known, { period, lines: [], said: [] }),
+        content: open ?? makeStatement(inputs, { period, lines: [], others: [] }),
         closedAt: null,
       };
     });
@@ -67,12 +72,12 @@ export class StatementQueries {
 }
 
 /** The inputs of a project's statements, except their lines. */
-type Known = SettledUsage & {
+type StatementInputs = SettledUsage & {
   readonly projectId: ProjectId;
   readonly closed: readonly ClosedStatement[];
 };
 
-async function readKnown(tx: Tx, projectId: ProjectId): Promise<Known> {
+async function readInputs(tx: Tx, projectId: ProjectId): Promise<StatementInputs> {
   return {
     ...(await settledUsage(tx, projectId)),
     projectId,
@@ -81,40 +86,45 @@ async function readKnown(tx: Tx, projectId: ProjectId): Promise<Known> {
 }
 
 /**
- * The statements in the order in which they would close, up to `last`: a correction goes into the
- * first possible one.
+ * Computes the open statements up to `last`, in the order in which they would close: a correction
+ * goes into the first possible one.
  */
-async function openStatements(tx: Tx, known: Known, last: Period): Promise<StatementContent[]> {
-  const said = known.closed.map(({ content }) => content);
-  const isClosed = new Set(said.map(({ period }) => period));
-  const periods = [...new Set([...known.bases.keys(), last])].filter(
-    (period) => period <= last && !isClosed.has(period),
+async function openStatements(
+  tx: Tx,
+  inputs: StatementInputs,
+  last: Period,
+): Promise<StatementContent[]> {
+  const closed = inputs.closed.map(({ content }) => content);
+  const closedPeriods = new Set(closed.map(({ period }) => period));
+  const periods = [...new Set([...inputs.bases.keys(), last])].filter(
+    (period) => period <= last && !closedPeriods.has(period),
   );
-  const made: StatementContent[] = [];
+  const open: StatementContent[] = [];
   for (const period of periods.sort()) {
-    const lines = await readLines(tx, known.projectId, period);
-    made.push(makeStatement(known, { period, lines, said: [...said, ...made] }));
+    const lines = await readLines(tx, inputs.projectId, period);
+    open.push(makeStatement(inputs, { period, lines, others: [...closed, ...open] }));
   }
-  return made;
+  return open;
 }
 
-type StatementMaking = {
+type StatementMonth = {
   readonly period: Period;
   readonly lines: readonly StatementLine[];
-  /** Statements whose amounts are already reported. */
-  readonly said: readonly StatementContent[];
+  /** The statements whose amounts must not be reported again. */
+  readonly others: readonly StatementContent[];
 };
 
-/** Computed from current data. */
-function makeStatement(known: Known, { period, lines, said }: StatementMaking): StatementContent {
-  const { currency, applied, bases, settlement } = known;
+/** Computes a statement from current data. */
+function makeStatement(inputs: StatementInputs, month: StatementMonth): StatementContent {
+  const { period, lines, others } = month;
+  const { currency, applied, bases, settlement } = inputs;
   return statementOf({
     period,
     currency,
     bases,
     drawn: settlement.drawn,
     lines,
-    said,
+    said: others,
     coupons: new Map(applied.map((coupon) => [coupon.id, coupon])),
   });
 }
@@ -145,20 +155,17 @@ export async function closeStatements(
 
 async function closeStatement(
   tx: Tx,
-  {
-    projectId,
-    period,
-    nowMs,
-  }: { readonly projectId: ProjectId; readonly period: Period; readonly nowMs: number },
+  month: { readonly projectId: ProjectId; readonly period: Period; readonly nowMs: number },
 ): Promise<void> {
+  const { projectId, period, nowMs } = month;
   const currency = await openAccount(tx, projectId);
   const account = await lockAccount(tx, projectId);
   if (account === null) return;
-  // Everything on it is posted to the ledger.
+  // A closed statement must agree with the ledger.
   const applied = await readApplied(tx, projectId);
   await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs });
-  const known = await readKnown(tx, projectId);
+  const inputs = await readInputs(tx, projectId);
   const lines = await readLines(tx, projectId, period);
-  const said = known.closed.map(({ content }) => content);
-  await insertStatement(tx, projectId, makeStatement(known, { period, lines, said }));
+  const others = inputs.closed.map(({ content }) => content);
+  await insertStatement(tx, projectId, makeStatement(inputs, { period, lines, others }));
 }

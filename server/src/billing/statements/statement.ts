@@ -64,16 +64,17 @@ export type StatementParts = Pick<StatementContent, "period" | "currency" | "lin
     { readonly couponCode: string; readonly couponName: string }
   >;
   /**
-   * All other existing statements, including later months: what they report is not reported again.
+   * All other statements so far, including later months: the amounts that they report are not
+   * reported again.
    */
   readonly said: readonly StatementContent[];
 };
 
-/** The statement of a month, from current data. */
+/** Computes the statement of a month from current data. */
 export function statementOf(parts: StatementParts): StatementContent {
   const { period, currency, lines, drawn, coupons } = parts;
   const discounts = drawn
-    .filter((one) => one.period === period)
+    .filter((draw) => draw.period === period)
     .map(({ applicationId, amount }) => {
       const coupon = coupons.get(applicationId);
       const names = { code: coupon?.couponCode ?? "", name: coupon?.couponName ?? "" };
@@ -99,23 +100,33 @@ export function statementOf(parts: StatementParts): StatementContent {
 }
 
 /**
- * The known amounts of earlier months with a statement, minus all that statements report for them.
+ * The known amounts of earlier months with a statement, minus the amounts that statements report
+ * for these months.
  */
-function correctionsOf({ period: own, bases, drawn, said }: StatementParts): StatementCorrection[] {
-  const earlier = said.filter(({ period }) => period < own);
-  return earlier.flatMap(({ period, usageMicros, discountMicros }) => {
-    const corrections = said
+function correctionsOf(parts: StatementParts): StatementCorrection[] {
+  const { bases, drawn, said: statements } = parts;
+  const corrections: StatementCorrection[] = [];
+  for (const { period, usageMicros, discountMicros } of statements) {
+    if (period >= parts.period) continue;
+    const reported = statements
       .flatMap((statement) => statement.corrections)
-      .filter((one) => one.period === period);
-    const saidUsage = BigInt(usageMicros) + sum(corrections.map((one) => one.usageMicros));
-    const saidDiscount = BigInt(discountMicros) + sum(corrections.map((one) => one.discountMicros));
-    const usage = (bases.get(period) ?? 0n) - saidUsage;
-    const discount = drawnIn(drawn, period) - saidDiscount;
-    if (usage === 0n && discount === 0n) return [];
-    return [{ period, usageMicros: String(usage), discountMicros: String(discount) }];
-  });
+      .filter((correction) => correction.period === period);
+    const reportedUsage =
+      BigInt(usageMicros) + sum(reported.map((correction) => correction.usageMicros));
+    const reportedDiscount =
+      BigInt(discountMicros) + sum(reported.map((correction) => correction.discountMicros));
+    const usage = (bases.get(period) ?? 0n) - reportedUsage;
+    const discount = drawnIn(drawn, period) - reportedDiscount;
+    if (usage === 0n && discount === 0n) continue;
+    corrections.push({
+      period,
+      usageMicros: String(usage),
+      discountMicros: String(discount),
+    });
+  }
+  return corrections;
 }
 
-function sum(micros: readonly string[]): bigint {
-  return micros.reduce((total, one) => total + BigInt(one), 0n);
+function sum(amounts: readonly string[]): bigint {
+  return amounts.reduce((total, micros) => total + BigInt(micros), 0n);
 }

@@ -6,7 +6,7 @@ import type { Db, Tx } from "#store/database.ts";
 import type { Slice } from "./slices.ts";
 import { poolOf, type Metered, type MeteredSource, type SourceKind } from "./metered-source.ts";
 
-/** Projects with something to meter or post, in any order. No locks. */
+/** Projects with sources to meter or usage to post, in any order. No locks. */
 export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
   const { rows } = await sql<{ project_id: ProjectId }>`
     select project_id from replicas where started_at is not null and not is_metered
@@ -18,7 +18,7 @@ export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
   return rows.map((row) => row.project_id);
 }
 
-/** There is more of it than was metered. */
+/** True for a row of `volume_uses` that is not yet metered to its end. */
 const hasStorage = sql`not is_metered and (ended_at is not null or seen_at > coalesce(metered_until, began_at))`;
 
 /**
@@ -60,8 +60,8 @@ type SourceRow = {
 };
 
 /**
- * The sources of a project to meter, at most `limit` replicas (furthest behind first), and as many
- * of each other kind. No locks.
+ * The sources of a project to meter, at most `limit` of each kind. Replicas that are furthest
+ * behind come first. No locks.
  */
 export async function readSources(
   tx: Tx,
@@ -91,10 +91,11 @@ export async function readSources(
       order by began_at, id limit ${limit})`.execute(tx);
   const known = await readKnown(tx, rows);
   return rows.map((row) => ({
-    // Usage is of the name: an app that is created anew goes on with the sums of the deleted one.
     id: row.id,
     kind: row.kind,
     projectId,
+    // Usage belongs to an app's name: an app that is created again continues the sums of the
+    // deleted one.
     appId: shownAppId(row.app_id),
     resources: {
       compute: row.compute,
@@ -130,51 +131,54 @@ async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<str
     micros: string;
   }>`
     select s.source_id as id, s.begins_at, s.ms, s.rate_femtos as rate, s.attos_before as before, s.amount_micros as micros
-      from unnest(${ids}::text[], ${ends}::timestamptz[]) as given (id, until_at)
+      from unnest(${ids}::text[], ${ends}::timestamptz[]) as batch (id, until_at)
       join lateral (
         select * from usage_slices
-         where source_id = given.id and begins_at >= coalesce(
-           (select max(begins_at) from usage_slices where source_id = given.id and begins_at <= given.until_at), '-infinity')
+         where source_id = batch.id and begins_at >= coalesce(
+           (select max(begins_at) from usage_slices where source_id = batch.id and begins_at <= batch.until_at), '-infinity')
       ) s on true
      order by s.source_id, s.begins_at`.execute(tx);
-  const found = new Map<string, Slice[]>();
+  const slices = new Map<string, Slice[]>();
   for (const { id, begins_at: begins, ms, rate, before, micros } of rows) {
     const amounts = {
       rateFemtos: BigInt(rate),
       attosBefore: BigInt(before),
       micros: BigInt(micros),
     };
-    getOrInsert(found, id, () => []).push({ beginsAtMs: begins.getTime(), ms, ...amounts });
+    getOrInsert(slices, id, () => []).push({ beginsAtMs: begins.getTime(), ms, ...amounts });
   }
-  return found;
+  return slices;
 }
 
-/** Replaces the known slices of each source. The account is locked. */
+/** Replaces the known slices of each source. The billing account must be locked. */
 export async function writeSlices(tx: Tx, metered: readonly Metered[]): Promise<void> {
-  const gone = metered.flatMap(({ source, slices }) => {
-    const kept = new Set(slices.map(({ beginsAtMs }) => beginsAtMs));
-    return source.known
-      .filter(({ beginsAtMs }) => !kept.has(beginsAtMs))
-      .map((slice) => ({ id: source.id, slice }));
-  });
-  if (gone.length > 0) {
-    const ids = gone.map(({ id }) => id);
-    const begins = gone.map(({ slice }) => new Date(slice.beginsAtMs));
-    await sql`
-      delete from usage_slices using unnest(${ids}::text[], ${begins}::timestamptz[]) as given (id, begins_at)
-       where source_id = given.id and usage_slices.begins_at = given.begins_at`.execute(tx);
+  const removed: { readonly id: string; readonly beginsAt: Date }[] = [];
+  for (const { source, slices } of metered) {
+    const remaining = new Set(slices.map(({ beginsAtMs }) => beginsAtMs));
+    for (const { beginsAtMs } of source.known) {
+      if (remaining.has(beginsAtMs)) continue;
+      removed.push({ id: source.id, beginsAt: new Date(beginsAtMs) });
+    }
   }
-  const rows = metered.flatMap(({ source, slices }) => {
+  if (removed.length > 0) {
+    const ids = removed.map(({ id }) => id);
+    const begins = removed.map(({ beginsAt }) => beginsAt);
+    await sql`
+      delete from usage_slices using unnest(${ids}::text[], ${begins}::timestamptz[]) as batch (id, begins_at)
+       where source_id = batch.id and usage_slices.begins_at = batch.begins_at`.execute(tx);
+  }
+  const rows: ReturnType<typeof sliceRow>[] = [];
+  for (const { source, slices } of metered) {
     const known = new Map(source.known.map((slice) => [slice.beginsAtMs, slice]));
-    return slices
-      .filter((slice) => known.get(slice.beginsAtMs)?.ms !== slice.ms)
-      .map((slice) => sliceRow(source, slice));
-  });
+    for (const slice of slices) {
+      if (known.get(slice.beginsAtMs)?.ms !== slice.ms) rows.push(sliceRow(source, slice));
+    }
+  }
   if (rows.length === 0) return;
   await sql`
     insert into usage_slices (source_id, begins_at, kind, project_id, app_id, compute, compute_tier, pool, gpu_count,
         cpu_cores, memory_gb, ms, rate_femtos, attos_before, amount_micros)
-    select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as given (source_id text, begins_at timestamptz,
+    select * from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as batch (source_id text, begins_at timestamptz,
         kind text, project_id text, app_id text, compute text, compute_tier text, pool text, gpu_count integer,
         cpu_cores numeric, memory_gb numeric, ms bigint, rate_femtos numeric, attos_before numeric, amount_micros numeric)
     on conflict (source_id, begins_at) do update set ms = excluded.ms, rate_femtos = excluded.rate_femtos,
@@ -211,31 +215,32 @@ export async function writeProgress(tx: Tx, metered: readonly Metered[]): Promis
       until_at: new Date(untilMs),
       done: isDone,
     }))
-    .toSorted((one, other) => (one.id < other.id ? -1 : 1));
-  const given = JSON.stringify(rows);
+    .toSorted((left, right) => (left.id < right.id ? -1 : 1));
+  const batch = JSON.stringify(rows);
   for (const [kind, name] of [
     ["run", "replicas"],
     ["storage", "volume_uses"],
   ] as const) {
     await sql`
-      with given as (
-        select * from jsonb_to_recordset(${given}::jsonb) as given (id text, kind text, until_at timestamptz, done boolean)
+      with batch as (
+        select * from jsonb_to_recordset(${batch}::jsonb) as batch (id text, kind text, until_at timestamptz, done boolean)
          where kind = ${kind}
       ), locked as (
-        select rows.id from ${sql.table(name)} as rows join given using (id) order by rows.id for no key update of rows
+        select rows.id from ${sql.table(name)} as rows join batch using (id) order by rows.id for no key update of rows
       )
-      update ${sql.table(name)} as metered set metered_until = given.until_at, is_metered = given.done
-        from given, locked where metered.id = given.id and locked.id = given.id`.execute(tx);
+      update ${sql.table(name)} as metered set metered_until = batch.until_at, is_metered = batch.done
+        from batch, locked where metered.id = batch.id and locked.id = batch.id`.execute(tx);
   }
+  // The `case` makes sure that only the ids of builds are cast: not all others are UUIDs.
   await sql`
     update builds set is_metered = true
-      from jsonb_to_recordset(${given}::jsonb) as given (id text, kind text, done boolean)
-     where kind = 'build' and done and builds.id = case when kind = 'build' then given.id::uuid end`.execute(
+      from jsonb_to_recordset(${batch}::jsonb) as batch (id text, kind text, done boolean)
+     where kind = 'build' and done and builds.id = case when kind = 'build' then batch.id::uuid end`.execute(
     tx,
   );
 }
 
-/** Usage has changed: schedules a posting after `afterMs`, unless an earlier one is scheduled. */
+/** Schedules a posting of changed usage after `afterMs`, unless one is already scheduled. */
 export async function wantPosting(tx: Tx, projectId: ProjectId, afterMs: number): Promise<void> {
   await sql`
     update billing_accounts set posting_due_at = coalesce(posting_due_at, clock_timestamp() + ${afterMs} * interval '1 millisecond')

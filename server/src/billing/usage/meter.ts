@@ -1,7 +1,7 @@
-// Metering: turns the run time of replicas and builds, and what storage holds, into usage slices,
-// sums and ledger entries. All inputs are durable rows. One transaction per project writes results
-// and progress, under the lock of the project's billing account: a crash at any time neither loses
-// nor doubles anything.
+// Metering: turns the run time of replicas and builds, and the size of storage, into usage slices,
+// sums and ledger entries. All inputs are durable rows. One transaction per step of a project
+// writes results and progress, under the lock of the project's billing account: a crash at any time
+// neither loses nor doubles anything.
 import { readApplied } from "#billing/coupons/applied-store.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { postUsage } from "#billing/posting.ts";
@@ -30,9 +30,9 @@ export type MeterOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly onStep: (step: MeterStep) => void;
 };
 
-/** Sources of each kind per step. */
+/** The maximum number of sources of each kind per step. */
 const sourcesMax = 200;
-/** Slices of one replica per step: about four days. A longer backlog takes more steps. */
+/** Slices of one source per step: about four days. A longer backlog takes more steps. */
 const slicesMax = 100;
 /** Steps of a project per turn; the next turn continues. */
 const stepsMax = 1_000;
@@ -78,11 +78,13 @@ export class Meter {
     const { db, onPosted, onStep } = this.#options;
     let isChanged = false;
     for (let step = 0; step < stepsMax && !signal?.aborted; step++) {
-      const done = await db.transaction().execute((tx) => meterStep(tx, projectId, this.#options));
-      if (done === "busy") break;
+      const result = await db
+        .transaction()
+        .execute((tx) => meterStep(tx, projectId, this.#options));
+      if (result === "busy") break;
       onStep("usage counted");
-      isChanged ||= done.isChanged;
-      if (!done.isMore) break;
+      isChanged ||= result.isChanged;
+      if (!result.isMore) break;
     }
     if (isChanged) onPosted(projectId);
   }
@@ -90,7 +92,10 @@ export class Meter {
 
 type StepOptions = Pick<MeterOptions, "clock" | "prices" | "postingDelayMs" | "onStep">;
 
-/** One step of one project. `isMore`: there is more to do than fits in one step. */
+/**
+ * One step of one project; "busy" when another process meters the project. `isMore`: the step has
+ * not metered everything.
+ */
 async function meterStep(
   tx: Tx,
   projectId: ProjectId,
@@ -105,10 +110,10 @@ async function meterStep(
 
   const sources = await store.readSources(tx, projectId, sourcesMax);
   const metered = sources.map((source) => meterSource(source, borders, prices));
-  // Counted once, however many steps a build takes.
-  const builds = metered.flatMap(({ source, isDone }) =>
-    source.kind === "build" && isDone ? [source] : [],
-  );
+  // A build is counted once, however many steps it takes.
+  const builds = metered
+    .filter(({ source, isDone }) => source.kind === "build" && isDone)
+    .map(({ source }) => source);
   const changes = changesOf(metered, builds, borders);
   await store.writeSlices(tx, metered);
   onStep("slices written");
@@ -129,13 +134,14 @@ async function meterStep(
   } else if (isChanged || hasCut) {
     await store.wantPosting(tx, projectId, postingDelayMs);
   }
-  const isFull =
-    sources.length >= sourcesMax || metered.some((one) => one.untilMs < one.source.endMs);
-  return { isChanged, isMore: isFull };
+  const isMore =
+    sources.length >= sourcesMax || metered.some(({ source, untilMs }) => untilMs < source.endMs);
+  return { isChanged, isMore };
 }
 
 /**
- * Cuts stretches at the borders of coupons applied since the last time; false when there were none.
+ * Cuts stretches at the borders of coupons applied since the last step; false when no stretch was
+ * cut.
  */
 async function cutStretches(
   tx: Tx,

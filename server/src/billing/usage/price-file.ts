@@ -1,5 +1,5 @@
 // Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Refuses any error with the field, the value
-// and what is allowed: a misread price must not become no price.
+// and what is allowed: a misread price must not silently be ignored.
 import { TomlDate } from "smol-toml";
 import {
   parseFile,
@@ -34,16 +34,16 @@ const versionsMax = 1_000;
 const poolsMax = 1_000;
 
 /** A number from 0 to `max` that is read exactly, as an integer in units of its last decimal. */
-type DecimalForm = { readonly what: string; readonly max: number; readonly decimals: number };
-/** More than any machine costs. */
-const perSecond: DecimalForm = { what: "a price per second", max: 1_000, decimals: 9 };
-const perMonth: DecimalForm = { what: "a price per month", max: 1_000, decimals: 9 };
-const multiplier: DecimalForm = { what: "a number", max: 1_000, decimals: 3 };
-const freeGb: DecimalForm = { what: "a number of GB", max: 1_000_000, decimals: 3 };
+type DecimalForm = { readonly name: string; readonly max: number; readonly decimals: number };
+/** A price per second; the maximum is more than any machine costs. */
+const perSecond: DecimalForm = { name: "a price per second", max: 1_000, decimals: 9 };
+const perMonth: DecimalForm = { name: "a price per month", max: 1_000, decimals: 9 };
+const multiplier: DecimalForm = { name: "a number", max: 1_000, decimals: 3 };
+const freeGb: DecimalForm = { name: "a number of GB", max: 1_000_000, decimals: 3 };
 
 /**
  * The prices in `text`. A version inherits what it omits from the previous one, the first from the
- * built-in prices. `computeTypes`: what may have a price. Throws `OperatorFileRefused`.
+ * built-in prices. Only the `computeTypes` may have prices. Throws `OperatorFileRefused`.
  */
 export function readPrices(text: string, computeTypes: readonly string[]): Prices {
   const root = parseFile(text);
@@ -60,7 +60,7 @@ export function readPrices(text: string, computeTypes: readonly string[]): Price
   return first === undefined ? builtInPrices : [first, ...others];
 }
 
-type Before = {
+type VersionContext = {
   readonly before: PriceVersion;
   readonly isFirst: boolean;
   readonly computeTypes: readonly string[];
@@ -69,12 +69,12 @@ type Before = {
 function readVersion(
   path: string,
   table: Table,
-  { before, isFirst, computeTypes }: Before,
+  { before, isFirst, computeTypes }: VersionContext,
 ): PriceVersion {
   refuseUnknown(table, versionFields, (key) => `${path}.${key}`);
   const rates = readRates(path, table, computeTypes);
-  const decimal = (name: string, form: DecimalForm, usual: bigint): bigint =>
-    table[name] === undefined ? usual : readDecimal(`${path}.${name}`, table[name], form);
+  const decimal = (name: string, form: DecimalForm, inherited: bigint): bigint =>
+    table[name] === undefined ? inherited : readDecimal(`${path}.${name}`, table[name], form);
   return {
     validFromMs: readValidFrom(`${path}.valid_from`, table["valid_from"], { before, isFirst }),
     core: rates.core ?? before.core,
@@ -92,35 +92,35 @@ function readVersion(
 
 function readValidFrom(
   path: string,
-  given: unknown,
-  { before, isFirst }: Pick<Before, "before" | "isFirst">,
+  value: unknown,
+  { before, isFirst }: Pick<VersionContext, "before" | "isFirst">,
 ): number {
   if (isFirst) {
-    if (given === undefined) return Number.NEGATIVE_INFINITY;
+    if (value === undefined) return Number.NEGATIVE_INFINITY;
     throw operatorFileRefused(
       path,
-      given,
+      value,
       "left out: the first prices are valid from the beginning",
     );
   }
-  const isTime = given instanceof TomlDate && given.isDateTime() && !given.isLocal();
+  const isTime = value instanceof TomlDate && value.isDateTime() && !value.isLocal();
   const allowed = "a whole hour with its zone, of the form 2026-01-31T00:00:00Z";
-  if (!isTime || given.getTime() % hourMs !== 0) throw operatorFileRefused(path, given, allowed);
-  if (given.getTime() <= before.validFromMs)
-    throw operatorFileRefused(path, given, "later than that of the previous prices");
-  return given.getTime();
+  if (!isTime || value.getTime() % hourMs !== 0) throw operatorFileRefused(path, value, allowed);
+  if (value.getTime() <= before.validFromMs)
+    throw operatorFileRefused(path, value, "later than that of the previous prices");
+  return value.getTime();
 }
 
 function readPools(path: string, value: unknown, computeTypes: readonly string[]): PoolRates[] {
   const tables = listOf(path, value, poolsMax);
   const pools = tables.map((table, index): PoolRates => {
-    const here = `${path}[${index}]`;
-    refuseUnknown(table, poolFields, (key) => `${here}.${key}`);
-    const provider = nameOf(`${here}.provider`, table["provider"]);
+    const poolPath = `${path}[${index}]`;
+    refuseUnknown(table, poolFields, (key) => `${poolPath}.${key}`);
+    const provider = nameOf(`${poolPath}.provider`, table["provider"]);
     if (provider === null)
-      throw operatorFileRefused(`${here}.provider`, undefined, "the name of a provider");
-    const region = nameOf(`${here}.region`, table["region"]);
-    return { provider, region, ...readRates(here, table, computeTypes) };
+      throw operatorFileRefused(`${poolPath}.provider`, undefined, "the name of a provider");
+    const region = nameOf(`${poolPath}.region`, table["region"]);
+    return { provider, region, ...readRates(poolPath, table, computeTypes) };
   });
   const keys = pools.map(({ provider, region }) => [provider, region ?? ""].join("/"));
   refuseTwice(keys, (index) => `${path}[${index}]`, "a pool that is listed only once");
@@ -142,10 +142,10 @@ function readRates(path: string, table: Table, computeTypes: readonly string[]):
 
 function readCompute(
   path: string,
-  given: unknown,
+  value: unknown,
   computeTypes: readonly string[],
 ): Map<string, bigint> {
-  const table = tableOf(path, given);
+  const table = tableOf(path, value);
   refuseUnknown(table, computeTypes, (key) => `${path}.${key}`);
   return new Map(
     Object.entries(table).map(([type, price]) => [
@@ -155,9 +155,9 @@ function readCompute(
   );
 }
 
-function readDecimal(path: string, decimal: unknown, { what, max, decimals }: DecimalForm): bigint {
-  const allowed = `${what} from 0 to ${max} with at most ${decimals} decimals`;
-  // The shortest text of a number is the written one, except for trailing zeros.
+function readDecimal(path: string, decimal: unknown, { name, max, decimals }: DecimalForm): bigint {
+  const allowed = `${name} from 0 to ${max} with at most ${decimals} decimals`;
+  // The shortest text of a number is the text in the file, except for trailing zeros.
   const text = typeof decimal === "number" ? plainText(decimal) : decimal;
   const parts = typeof text === "string" ? /^(\d{1,15})(?:\.(\d{1,25}))?$/.exec(text) : null;
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
@@ -169,7 +169,7 @@ function readDecimal(path: string, decimal: unknown, { what, max, decimals }: De
   return value;
 }
 
-/** `0.00000655` for 6.55e-6. */
+/** Writes a number without an exponent: `0.00000655` for 6.55e-6. */
 function plainText(value: number): string {
   const [digits = "", exponent] = String(value).split("e");
   if (exponent === undefined || !exponent.startsWith("-")) return String(value);
@@ -196,5 +196,5 @@ function listOf(path: string, value: unknown, max: number): Table[] {
     );
   if (value.length > max)
     throw operatorFileRefused(path, `${value.length} tables`, `at most ${max} tables`);
-  return value.map((one, index) => tableOf(`${path}[${index}]`, one));
+  return value.map((table, index) => tableOf(`${path}[${index}]`, table));
 }

@@ -6,10 +6,10 @@ import type { AppliedCoupon } from "#billing/coupons/settle.ts";
 
 /** The distinct borders of coupons, in time order. */
 export function bordersOf(applied: readonly AppliedCoupon[]): number[] {
-  const found = applied.flatMap(({ appliedAtMs, expiresAtMs }) =>
+  const instants = applied.flatMap(({ appliedAtMs, expiresAtMs }) =>
     expiresAtMs === null ? [appliedAtMs] : [appliedAtMs, expiresAtMs],
   );
-  return [...new Set(found)].sort((one, other) => one - other);
+  return [...new Set(instants)].sort((left, right) => left - right);
 }
 
 /** The start of the stretch that contains an instant; `borders` in time order. */
@@ -19,8 +19,8 @@ export function stretchOf(borders: readonly number[], atMs: number): number {
 }
 
 /**
- * Splits a stretch: what lies from `atMs` on, and before `toMs`, leaves the one that begins at
- * `ofMs`.
+ * Splits the stretch that begins at `ofMs`: its usage from `atMs` on, and before `toMs`, moves to a
+ * new stretch that begins at `atMs`.
  */
 export type StretchCut = { readonly ofMs: number; readonly atMs: number; readonly toMs: number };
 
@@ -29,13 +29,14 @@ export type StretchCut = { readonly ofMs: number; readonly atMs: number; readonl
  * them.
  */
 export function cutsOf(borders: readonly number[], known: ReadonlySet<number>): StretchCut[] {
-  return borders.flatMap((atMs, index) => {
+  const cuts: StretchCut[] = [];
+  for (const [index, atMs] of borders.entries()) {
     const { fromMs, toMs: monthEndMs } = boundsOf(periodOf(atMs));
-    if (known.has(atMs) || atMs === fromMs) return [];
-    // Up to the next earlier cut: borders in between move the rest on with their own cuts.
+    if (known.has(atMs) || atMs === fromMs) continue;
+    // The usage up to the next known stretch moves. The cuts of later borders move parts of it on.
     const nextMs = borders.find((border) => border > atMs && known.has(border)) ?? monthEndMs;
-    return [
-      { ofMs: stretchOf(borders.slice(0, index), atMs), atMs, toMs: Math.min(monthEndMs, nextMs) },
-    ];
-  });
+    const ofMs = stretchOf(borders.slice(0, index), atMs);
+    cuts.push({ ofMs, atMs, toMs: Math.min(monthEndMs, nextMs) });
+  }
+  return cuts;
 }

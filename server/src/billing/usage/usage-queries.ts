@@ -11,23 +11,22 @@ import { drawnIn } from "#billing/coupons/settle.ts";
 import { readLedger, type LedgerTransaction } from "#billing/ledger-store.ts";
 import { boundsOf, daysOf, periodOf, type Period } from "#billing/period.ts";
 import { readSnapshot, settledUsage } from "#billing/posting.ts";
-
 import * as store from "./usage-store.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 /** An applied coupon and its value. */
 export type CouponCredit = {
   readonly coupon: AppliedRow;
-  /** What it could take off in the month before any usage. */
+  /** The maximum discount in the month, before any usage. */
   readonly atBegin: Money;
-  /** What it can take off now. */
+  /** The maximum further discount now. */
   readonly now: Money;
-  /** What the coupon has taken off so far. */
+  /** All discounts of the coupon so far. */
   readonly drawn: Money;
   readonly isEnded: boolean;
 };
 
-/** A project's month. */
+/** The usage of a project in a month, its cost and its discounts. */
 export type CostOfMonth = {
   readonly month: Period;
   readonly currency: Currency;
@@ -37,7 +36,7 @@ export type CostOfMonth = {
   readonly coupons: readonly CouponCredit[];
 };
 
-/** Reads only; takes no locks. */
+/** The queries. They take no locks. */
 export class UsageQueries {
   readonly #parts: Pick<Foundation, "db" | "clock">;
 
@@ -45,7 +44,7 @@ export class UsageQueries {
     this.#parts = parts;
   }
 
-  /** `month` null: the current one (UTC). */
+  /** The cost of a project in a month; null: the current month (UTC). */
   async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
     const period = month ?? periodOf(this.#parts.clock.now());
     const { sums, currency, applied, settlement } = await readSnapshot(
@@ -61,12 +60,12 @@ export class UsageQueries {
       ({ appliedAtMs, expiresAtMs }) =>
         appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs),
     );
-    const of = { applied, settlement, nowMs: this.#parts.clock.now() };
-    const coupons = inForce.map((coupon) => creditOf(coupon, period, of));
+    const inputs = { applied, settlement, nowMs: this.#parts.clock.now() };
+    const coupons = inForce.map((coupon) => creditOf(coupon, period, inputs));
     return { month: period, currency, sums, discountMicros, coupons };
   }
 
-  /** Before coupons, which belong to the project. */
+  /** The cost of an app in a month, before coupons, which belong to the project. */
   async costOfApp(
     projectId: ProjectId,
     appId: AppId,
@@ -77,7 +76,7 @@ export class UsageQueries {
     return { month: period, currency: await readAccountCurrency(this.#parts.db, projectId), sums };
   }
 
-  /** Sums by group and in total. */
+  /** Sums of usage, by group and in total. */
   async usage(
     window: store.UsageWindow,
     grouping: store.Grouping,
@@ -116,15 +115,15 @@ export class UsageQueries {
   }
 }
 
-function creditOf(coupon: AppliedRow, period: Period, of: CreditOf): CouponCredit {
-  const { settlement, nowMs } = of;
+function creditOf(coupon: AppliedRow, period: Period, inputs: CreditOf): CouponCredit {
+  const { settlement, nowMs } = inputs;
   const drawn = settlement.drawn
     .filter(({ applicationId }) => applicationId === coupon.id)
-    .reduce((all, { amount }) => all + amount.micros, 0n);
+    .reduce((sum, { amount }) => sum + amount.micros, 0n);
   return {
     coupon,
-    atBegin: creditAtBegin(coupon, period, of),
-    now: creditNow(coupon, of),
+    atBegin: creditAtBegin(coupon, period, inputs),
+    now: creditNow(coupon, inputs),
     drawn: { currency: settlement.base.currency, micros: drawn },
     isEnded: coupon.expiresAtMs !== null && coupon.expiresAtMs <= nowMs,
   };

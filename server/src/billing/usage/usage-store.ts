@@ -11,19 +11,18 @@ import { daysOf, nextPeriod, type Period } from "#billing/period.ts";
  */
 export async function costOfMonth(
   db: Db | Tx,
-  {
-    projectId,
-    appId,
-    month,
-  }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
+  query: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
 ): Promise<bigint> {
+  const { projectId, appId, month } = query;
   const { from, to } = daysOf(month);
-  const app =
-    appId === undefined ? sql`` : sql`and period = ${month} and app_id = ${shownAppId(appId)}`;
-  const window = appId === undefined ? sql`and day >= ${from} and day < ${to}` : sql``;
+  const monthRows =
+    appId === undefined
+      ? sql`usage_project_days where day >= ${from} and day < ${to}`
+      : sql`usage_months where period = ${month} and app_id = ${shownAppId(appId)}`;
   const { rows } = await sql<{ micros: string }>`
-    select coalesce(sum(amount_micros), 0) as micros from ${sql.table(appId === undefined ? "usage_project_days" : "usage_months")}
-     where project_id = ${projectId} ${app} ${window}`.execute(db);
+    select coalesce(sum(amount_micros), 0) as micros from ${monthRows} and project_id = ${projectId}`.execute(
+    db,
+  );
   return BigInt(must(rows[0], "a sum has a row").micros);
 }
 
@@ -42,7 +41,7 @@ export type UsageSums = {
   readonly gbMs: number;
   readonly buildMs: number;
   readonly builds: number;
-  /** What the storage held, with what is free. */
+  /** The GB that storage held, multiplied by the time in ms, including the free GB. */
   readonly storageGbMs: number;
   readonly runMicros: bigint;
   readonly buildMicros: bigint;
@@ -50,8 +49,8 @@ export type UsageSums = {
 };
 
 /**
- * Sums of one group; the grouping `compute` is also split by tier and pool. `appId` empty: what is
- * of no app.
+ * Sums of one group; the grouping `compute` is also split by tier and pool. `appId` empty: the
+ * usage of no app, such as storage.
  */
 export type UsageGroup = UsageSums & {
   readonly appId: string | null;
@@ -61,7 +60,7 @@ export type UsageGroup = UsageSums & {
   readonly pool: string | null;
 };
 
-/** From the first day, inclusive, to the second, exclusive. */
+/** The days of a query: `from` is included, `to` is not. */
 export type UsageWindow = {
   readonly projectId: ProjectId;
   readonly appId?: AppId;
@@ -119,7 +118,7 @@ const sums = sql`
   coalesce(sum(amount_micros) filter (where kind = 'build'), 0) as build_micros,
   coalesce(sum(amount_micros) filter (where kind = 'storage'), 0) as storage_micros`;
 
-/** For an app its own days; for a project the days in which apps are already summed up. */
+/** The rows of a window: an app has its own, a project has rows that already sum up its apps. */
 function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown> {
   const days = sql`project_id = ${projectId} and day >= ${from} and day < ${to}`;
   return appId === undefined
@@ -127,13 +126,15 @@ function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown
     : sql`usage_days where ${days} and app_id = ${shownAppId(appId)}`;
 }
 
-/** By app: whole months as months, and days for the partial ones. */
+/** The rows of a window by app: months for its whole months, and days for the partial ones. */
 function monthsAndDaysOf({ projectId, from, to }: UsageWindow): RawBuilder<unknown> {
   const first = from.endsWith("-01") ? from.slice(0, 7) : nextPeriod(from.slice(0, 7));
   const end = to.slice(0, 7);
   const columns = sql`app_id, kind, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros`;
-  // A window within one month has no whole one.
-  const [headTo, tailFrom] = first < end ? [`${first}-01`, `${end}-01`] : [to, to];
+  // A window without a whole month is read as days only.
+  const hasWholeMonth = first < end;
+  const headTo = hasWholeMonth ? `${first}-01` : to;
+  const tailFrom = hasWholeMonth ? `${end}-01` : to;
   return sql`(
     select ${columns} from usage_months where project_id = ${projectId} and period >= ${first} and period < ${end}
     union all
@@ -142,7 +143,7 @@ function monthsAndDaysOf({ projectId, from, to }: UsageWindow): RawBuilder<unkno
     select ${columns} from usage_days where project_id = ${projectId} and day >= ${tailFrom} and day < ${to}) as used`;
 }
 
-/** What all of it costs. */
+/** The total cost of usage, in micro-units. */
 export function costOf({ runMicros, buildMicros, storageMicros }: UsageSums): bigint {
   return runMicros + buildMicros + storageMicros;
 }

@@ -31,49 +31,51 @@ export async function addToDays(
     pool: poolOf(resources),
     ms: String(ms),
     gpu_ms: String(ms * BigInt(resources.gpuCount)),
-    // Thousandths; the database has them as decimals.
+    // These are thousandths; the statement below makes decimals of them.
     core_ms: String(ms * resources.coreThousandths),
     gb_ms: String(ms * resources.gbThousandths),
     builds,
     micros: String(micros),
   }));
-  const given = JSON.stringify(rows);
+  const batch = JSON.stringify(rows);
   for (const table of ["usage_days", "usage_months", "usage_project_days"] as const) {
-    await addTo(tx, { table, projectId, given });
+    await addTo(tx, { table, projectId, batch });
   }
 }
 
 /**
- * Updates first and inserts missing rows: the table's checks refuse a negative change as a new row.
+ * Adds to the sums of one table. Updates rows before it inserts missing ones, because the table's
+ * checks refuse a negative change as a new row.
  */
 async function addTo(
   tx: Tx,
-  { table, projectId, given }: { table: keyof typeof tables; projectId: ProjectId; given: string },
+  { table, projectId, batch }: { table: keyof typeof tables; projectId: ProjectId; batch: string },
 ): Promise<void> {
   const names = tables[table];
   const keys = sql.join(names.map((name) => sql.ref(name)));
-  const isSame = (one: string, other: string): RawBuilder<unknown> =>
-    sql.join(
-      names.map((name) => sql`${sql.ref(`${one}.${name}`)} = ${sql.ref(`${other}.${name}`)}`),
-      sql` and `,
+  const haveSameKeys = (left: string, right: string): RawBuilder<unknown> => {
+    const equalities = names.map(
+      (name) => sql`${sql.ref(`${left}.${name}`)} = ${sql.ref(`${right}.${name}`)}`,
     );
+    return sql.join(equalities, sql` and `);
+  };
   await sql`
-    with given as (
+    with batch as (
       select ${keys}, sum(ms) as ms, sum(gpu_ms) as gpu_ms, sum(core_ms) / 1000 as core_ms, sum(gb_ms) / 1000 as gb_ms,
              sum(builds) as builds, sum(micros) as micros
-        from jsonb_to_recordset(${given}::jsonb) as given (day text, period text, app_id text, kind text, compute text,
+        from jsonb_to_recordset(${batch}::jsonb) as batch (day text, period text, app_id text, kind text, compute text,
              compute_tier text, pool text, ms bigint, gpu_ms bigint, core_ms numeric, gb_ms numeric, builds integer, micros numeric)
        group by ${keys}
     ), changed as (
       update ${sql.table(table)} d
-         set ms = d.ms + given.ms, gpu_ms = d.gpu_ms + given.gpu_ms, core_ms = d.core_ms + given.core_ms,
-             gb_ms = d.gb_ms + given.gb_ms, builds = d.builds + given.builds, amount_micros = d.amount_micros + given.micros
-        from given where d.project_id = ${projectId} and ${isSame("d", "given")}
+         set ms = d.ms + batch.ms, gpu_ms = d.gpu_ms + batch.gpu_ms, core_ms = d.core_ms + batch.core_ms,
+             gb_ms = d.gb_ms + batch.gb_ms, builds = d.builds + batch.builds, amount_micros = d.amount_micros + batch.micros
+        from batch where d.project_id = ${projectId} and ${haveSameKeys("d", "batch")}
       returning ${sql.join(names.map((name) => sql.ref(`d.${name}`)))}
     )
     insert into ${sql.table(table)} (project_id, ${keys}, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros)
-    select ${projectId}, given.* from given
-     where not exists (select from changed c where ${isSame("c", "given")})`.execute(tx);
+    select ${projectId}, batch.* from batch
+     where not exists (select from changed c where ${haveSameKeys("c", "batch")})`.execute(tx);
 }
 
 /** The starts of a project's stretches, and their sums in micro-units, in time order. No locks. */
@@ -90,13 +92,13 @@ export async function readStretches(
   return rows.map((row) => ({ atMs: row.begins_at.getTime(), micros: BigInt(row.amount_micros) }));
 }
 
-/** Splits a stretch, based on the slices that it sums up. */
+/** Splits a stretch: recomputes the moved sum from the slices. */
 export async function cutStretch(
   tx: Tx,
   projectId: ProjectId,
   { ofMs, atMs, toMs }: StretchCut,
 ): Promise<void> {
-  const of = new Date(ofMs);
+  const begin = new Date(ofMs);
   const at = new Date(atMs);
   const to = new Date(toMs);
   await sql`
@@ -105,14 +107,14 @@ export async function cutStretch(
        where project_id = ${projectId} and begins_at >= ${at} and begins_at < ${to}
     ), left_over as (
       update usage_stretches set amount_micros = amount_micros - moved.micros
-        from moved where project_id = ${projectId} and begins_at = ${of} and moved.micros <> 0
+        from moved where project_id = ${projectId} and begins_at = ${begin} and moved.micros <> 0
     )
     insert into usage_stretches (project_id, begins_at, amount_micros) select ${projectId}, ${at}, micros from moved`.execute(
     tx,
   );
 }
 
-/** Adds to stretches; inserts missing ones. */
+/** Adds micro-units to stretches, by their starts; inserts missing ones. */
 export async function addToStretches(
   tx: Tx,
   projectId: ProjectId,
@@ -122,15 +124,15 @@ export async function addToStretches(
   const begins = [...changes.keys()].map((atMs) => new Date(atMs));
   const micros = [...changes.values()].map(String);
   await sql`
-    with given as (
-      select begins_at, micros from unnest(${begins}::timestamptz[], ${micros}::numeric[]) as given (begins_at, micros)
+    with batch as (
+      select begins_at, micros from unnest(${begins}::timestamptz[], ${micros}::numeric[]) as batch (begins_at, micros)
     ), changed as (
-      update usage_stretches s set amount_micros = s.amount_micros + given.micros
-        from given where s.project_id = ${projectId} and s.begins_at = given.begins_at
+      update usage_stretches s set amount_micros = s.amount_micros + batch.micros
+        from batch where s.project_id = ${projectId} and s.begins_at = batch.begins_at
       returning s.begins_at
     )
     insert into usage_stretches (project_id, begins_at, amount_micros)
-    select ${projectId}, begins_at, micros from given where begins_at not in (select begins_at from changed)`.execute(
+    select ${projectId}, begins_at, micros from batch where begins_at not in (select begins_at from changed)`.execute(
     tx,
   );
 }
