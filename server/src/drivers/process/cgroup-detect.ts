@@ -23,7 +23,7 @@ export type CgroupSources = { readonly mountinfo: string; readonly own: string }
 type Hierarchy = {
   readonly version: 1 | 2;
   readonly mount: string;
-  /** Folder of the cgroup that the platform runs in. */
+  /** The folder of the cgroup that the platform, or another examined process, is in. */
   readonly ownFolder: string;
   readonly controllers: readonly groups.Controller[];
 };
@@ -120,8 +120,8 @@ function hierarchies({ mountinfo, own }: CgroupSources): readonly Hierarchy[] {
 }
 
 /**
- * The path of the platform's own cgroup. Lines of /proc/self/cgroup: `4:memory:/path`, and
- * `0::/path` for version 2.
+ * The path of the cgroup that a process is in. `own` is the text of its /proc/<pid>/cgroup, with
+ * lines like `4:memory:/path`, and `0::/path` for version 2.
  */
 function ownPath(own: string, controller: string): string {
   const line = own
