@@ -119,8 +119,8 @@ async function stop(platform: Platform, log: Log): Promise<number> {
 const sameSignalMs = 5_000;
 
 /**
- * Resolves with the first SIGTERM or SIGINT. The same signal again, from a person who does not want
- * to wait, ends the process at once.
+ * Resolves with the first SIGTERM or SIGINT. A second one, from a person who does not want to wait,
+ * ends the process at once.
  */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {

@@ -8,8 +8,8 @@ import type { ProjectId } from "#lib/ids.ts";
 type Bounds = {
   readonly max: number;
   /**
-   * The maximum number of requests that the projects of one owner may run at once. `half`: as many
-   * as are then left free for other owners, so at most half of `max`.
+   * The maximum number of requests that the projects of one owner may run at once. `half`: another
+   * one runs only while fewer run than slots are free, so at most half of `max`, rounded up.
    */
   readonly ownerMax: number | "half";
   readonly ownerWaitingMax: number;

@@ -34,8 +34,8 @@ export type OwnerShare = {
 
 /**
  * Selects the unfinished builds that may start, for `Leases.claim`. Such a build is not cancelled,
- * has its files and attempts left, is the oldest unfinished build of its app that has them, and
- * fits into the share of its project's owner.
+ * has its files and attempts left, is the oldest unfinished build of its app whose files are there,
+ * and fits into the share of its project's owner.
  */
 export function claimable({ running, runningMax, working, workingMax }: OwnerShare) {
   const isSameOwner = sql`${ownerKey(sql`beside.project_id`)} = ${ownerKey(sql`builds.project_id`)}`;

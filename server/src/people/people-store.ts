@@ -90,7 +90,10 @@ export async function updatePassword(tx: Tx, personId: string, hash: string): Pr
     update person_accounts set password_hash = ${hash} where person_id = ${personId} and provider_id = 'credential'`;
 }
 
-/** The projects of the person that are not deleted, with the person's roles, oldest first. */
+/**
+ * The projects of the person that are not deleted, with the person's roles, the oldest membership
+ * first.
+ */
 export async function membershipsOf(
   db: Db,
   personId: string,
