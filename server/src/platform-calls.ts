@@ -17,6 +17,7 @@ import { ReplicaExecs } from "#scheduler/replica-execs.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { UseOfReplicas, type ReplicaUses } from "#scheduler/replica-use.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
+import { startSchedulerRetention } from "#scheduler/retention.ts";
 import { Scheduler, type SchedulerParts } from "#scheduler/scheduler.ts";
 import { stopOfPerson, withStoppedApps } from "#scheduler/stopped-apps.ts";
 import { UseHistory } from "#scheduler/use-history.ts";
@@ -122,6 +123,9 @@ export async function openCalls(
   const calls = () => proxy.apps.meters();
   const useHistory = new UseHistory({ db, sampler, replicas, calls, clock, log, lifecycle });
   useHistory.start();
+  const { runRetentionDays, callRetentionDays } = settings;
+  const { callDaysOf } = parts;
+  startSchedulerRetention({ runRetentionDays, callRetentionDays, callDaysOf }, parts);
   const execs = new ReplicaExecs({ driver, clock });
   return {
     execs,

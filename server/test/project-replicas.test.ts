@@ -1,8 +1,13 @@
-// The list of the replicas of all apps of a project.
+// The lists of replicas: of all apps of a project, and of those that have ended, as long as their
+// rows are kept.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { containerList, endedContainerList } from "@slipway/contract/container-answers.ts";
+import { systemClock } from "#lib/clock.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
+import { daysAgo, removeOld } from "#lib/retention.ts";
+import { schedulerRetention } from "#scheduler/retention.ts";
+import type { DaysOfProjects } from "#store/steps-by-app.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { insertReleases } from "./support/release-rows.ts";
 
@@ -95,4 +100,55 @@ test("replicas that have stopped are listed with why, of one app and for who may
     projectId: await api.addProject("other"),
   });
   assert.equal((await api.call("GET", path, { token })).status, 404);
+});
+
+test("ended replicas go once no run and no call is listed with them, if they are metered", async (t) => {
+  const api = await startManagementApi(t);
+  const all = await addApp(api, "one", ["ready", "stopped"]);
+  const [serving, stopped] = all;
+  const remove = async (callDays: number, callDaysOf: DaysOfProjects = () => null) => {
+    const days = { runRetentionDays: 40, callRetentionDays: callDays, callDaysOf };
+    const steps = schedulerRetention({ db: api.db, clock: systemClock, ...days });
+    await removeOld(steps, new AbortController().signal);
+    const rows = await api.db.selectFrom("replicas").select("id").orderBy("id").execute();
+    return rows.map(({ id }) => id as string);
+  };
+  const change = async (daysSinceEnd: number, isMetered: boolean): Promise<void> => {
+    const [at, earlier] = [daysSinceEnd, 1000].map((days) => daysAgo(systemClock, days));
+    await api.db
+      .updateTable("replicas")
+      .set({ created_at: earlier, started_at: earlier, is_metered: isMetered })
+      .execute();
+    const ended = api.db.updateTable("replicas").set({ stopped_at: at });
+    await ended.where("state", "=", "stopped").execute();
+  };
+  await change(50, false);
+  assert.deepEqual(await remove(10), all, "it is not metered");
+  await change(40.5, true);
+  assert.deepEqual(await remove(10), all, "runs are listed with it");
+  await change(50, true);
+  assert.deepEqual(await remove(60), all, "calls are listed with it");
+  assert.deepEqual(await remove(10, () => () => 60), all, "calls are, by the project's plan");
+  assert.deepEqual(await remove(60, () => () => 10), [serving], `${stopped} stayed`);
+});
+
+test("an ended replica is kept as long as charts show that it started", async (t) => {
+  const api = await startManagementApi(t);
+  const [stopped] = await addApp(api, "one", ["stopped"]);
+  const steps = () =>
+    schedulerRetention({
+      db: api.db,
+      clock: systemClock,
+      runRetentionDays: 1,
+      callRetentionDays: 1,
+      callDaysOf: () => null,
+    });
+  const remaining = async (daysSinceEnd: number) => {
+    const at = daysAgo(systemClock, daysSinceEnd);
+    await api.db.updateTable("replicas").set({ created_at: at, stopped_at: at }).execute();
+    await removeOld(steps(), new AbortController().signal);
+    return (await api.db.selectFrom("replicas").select("id").execute()).map(({ id }) => id);
+  };
+  assert.deepEqual(await remaining(30), [stopped]);
+  assert.deepEqual(await remaining(32), [], "it never started, so nothing is to be metered");
 });

@@ -8,7 +8,9 @@ import type { Artifact } from "#drivers/driver.ts";
 import { never } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { RemovalStep } from "#lib/retention.ts";
 import { countRows, type Db } from "#store/database.ts";
+import { rowsWhere } from "#store/older-rows.ts";
 import type * as replicaRows from "./replica-rows.ts";
 import { statesBefore, type ReplicaState } from "./replica-state.ts";
 
@@ -266,4 +268,18 @@ export async function readAppsOf(
   return new Map(
     rows.map((row) => [row.id, { projectId: row.project_id, appId: row.app_id, name: row.name }]),
   );
+}
+
+/**
+ * The step that deletes the rows of replicas that stopped before `before` and are metered: of one
+ * app, or of all apps if `appId` is undefined. One that never started has nothing to meter.
+ */
+export function stoppedReplicasStep(db: Db, before: Date, appId?: AppId): RemovalStep {
+  const hasStopped = sql`stopped_at < ${before} and (is_metered or started_at is null)`;
+  // The condition on `created_at` is for the index by app.
+  const which =
+    appId === undefined
+      ? hasStopped
+      : sql`app_id = ${appId} and created_at < ${before} and ${hasStopped}`;
+  return rowsWhere(db, { name: "replicas", table: "replicas", which });
 }

@@ -11,6 +11,8 @@ import { rowsWhere } from "#store/older-rows.ts";
  */
 const minutes = { step: 60, days: 25 / 24 } as const;
 const quarters = { step: 900, days: 30 } as const;
+/** How far back charts go, in days. */
+export const chartDays = quarters.days;
 
 /** One measurement of an app or of a replica. */
 export type UseSample = {

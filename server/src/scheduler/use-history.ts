@@ -2,7 +2,6 @@
 // apart from their calls. The number of stored rows does not grow with the replicas of an app.
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
-import { daysAgo, startRetention } from "#lib/retention.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Replica } from "./replica.ts";
 import type { MeasuredUses, UsageReader, UsageSampler } from "./usage-sampler.ts";
@@ -19,7 +18,6 @@ const samplesMax = 2_000;
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
-const keptDays = 30;
 /**
  * The possible steps of a chart, in minutes. With the last step a month has fewer points than the
  * lowest resolution allows.
@@ -79,9 +77,9 @@ export class UseHistory {
     this.#reader = parts.sampler.reader();
   }
 
-  /** Begins to measure, and to remove old rows, until the platform ends. */
+  /** Begins to measure, until the platform ends. */
   start(): void {
-    const { db, clock, log, lifecycle } = this.#parts;
+    const { clock, log, lifecycle } = this.#parts;
     const loop = new Loop({
       name: "use of apps",
       turn: () => this.measure(),
@@ -90,8 +88,6 @@ export class UseHistory {
       log,
     });
     loop.startWithin(lifecycle);
-    const removal = () => store.useRemovalSteps(db, (days) => daysAgo(clock, days));
-    startRetention({ name: "retention of uses", steps: removal, clock, log, lifecycle });
   }
 
   /**
@@ -156,7 +152,7 @@ export class UseHistory {
     const { db, clock } = this.#parts;
     const now = clock.now();
     const toMs = Math.min(query.to ?? now, now);
-    const requestedFromMs = Math.max(query.from ?? toMs - hourMs, now - keptDays * dayMs);
+    const requestedFromMs = Math.max(query.from ?? toMs - hourMs, now - store.chartDays * dayMs);
     const rows = requestedFromMs < now - dayMs ? "quarters" : "minutes";
     const stepMs = stepOf(Math.max(0, toMs - requestedFromMs), {
       minutesMin: rows === "quarters" ? 15 : 1,

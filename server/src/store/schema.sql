@@ -775,6 +775,7 @@ create table replicas (
 );
 CREATE INDEX replicas_alive ON public.replicas USING btree (app_id) WHERE (stopped_at IS NULL);
 CREATE INDEX replicas_by_app ON public.replicas USING btree (app_id, created_at DESC);
+CREATE INDEX replicas_stopped ON public.replicas USING btree (stopped_at) WHERE (stopped_at IS NOT NULL);
 CREATE INDEX replicas_to_meter ON public.replicas USING btree (project_id, id) WHERE ((started_at IS NOT NULL) AND (NOT is_metered));
 
 create table request_keys (
