@@ -18,15 +18,21 @@ export type ProjectLimitsParts = {
   readonly clock: Clock;
 };
 
-/** The plan of a turn, and the GPUs of each replica that it would start. */
-export type WantedPlan = ReplicaPlan & { readonly gpusEach: number };
+/**
+ * The plan of a turn, and the GPUs of each replica that it would start. `exchange`: what to do
+ * instead when nothing can start beside the replicas that are there; null: nothing.
+ */
+export type WantedPlan = ReplicaPlan & {
+  readonly gpusEach: number;
+  readonly exchange: ReplicaPlan | null;
+};
 /**
  * The part of a plan that the limits allow. `heldBack`: why it starts fewer replicas; undefined: it
- * starts all. `mayExchange`: a replica may start in exchange for one of the app that is drained.
+ * starts all. `exchange`: null when the limits do not allow it.
  */
 export type AllowedPlan = ReplicaPlan & {
   readonly heldBack: string | undefined;
-  readonly mayExchange: boolean;
+  readonly exchange: ReplicaPlan | null;
 };
 
 /** The app of the turn; `isWaiting`: calls wait for a replica. */
@@ -51,7 +57,7 @@ export class ProjectLimits {
   within(wanted: WantedPlan, app: ReconciledApp): AllowedPlan {
     const limits = this.#parts.allowance.limitsOf(app.projectId);
     if (limits.replicasMax === null && limits.gpusMax === null)
-      return { ...wanted, heldBack: undefined, mayExchange: true };
+      return { ...wanted, heldBack: undefined };
     const drained = new Set(wanted.drains.map(({ replicaId }) => replicaId));
     const leaving = this.#leaving(app.projectId, drained);
     let counted = this.#counted(app.projectId, drained);
@@ -72,26 +78,8 @@ export class ProjectLimits {
       rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach),
     );
     const heldBack = starts < wanted.starts ? rules.heldBackReason(limits, counted) : undefined;
-    const mayExchange = this.#mayExchange(
-      limits,
-      { counted, leaving },
-      { ...app, gpusEach: wanted.gpusEach },
-    );
-    return { starts, drains: [...wanted.drains, ...beyond], heldBack, mayExchange };
-  }
-
-  #mayExchange(
-    limits: rules.ReplicaLimits,
-    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: rules.Leaving },
-    { appId, gpusEach }: ReconciledApp & { readonly gpusEach: number },
-  ): boolean {
-    const exchanged = counted.find(({ replica }) => replica.appId === appId);
-    if (exchanged === undefined) return false;
-    const after = {
-      counted: counted.filter((other) => other !== exchanged),
-      leaving: { replicas: leaving.replicas + 1, gpus: leaving.gpus + exchanged.gpus },
-    };
-    return rules.slotsLeft(limits, after, gpusEach) > 0;
+    const exchange = mayExchange(limits, { counted, leaving }, wanted) ? wanted.exchange : null;
+    return { starts, drains: [...wanted.drains, ...beyond], heldBack, exchange };
   }
 
   /**
@@ -164,4 +152,23 @@ export class ProjectLimits {
     }
     return remaining;
   }
+}
+
+/** Whether a replica may start when the one that the exchange drains has left. */
+function mayExchange(
+  limits: rules.ReplicaLimits,
+  { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: rules.Leaving },
+  { exchange, gpusEach }: WantedPlan,
+): boolean {
+  const drained = new Set(exchange?.drains.map(({ replicaId }) => replicaId));
+  const exchanged = counted.filter(({ replicaId }) => drained.has(replicaId));
+  if (exchanged.length === 0) return false;
+  const after = {
+    counted: counted.filter(({ replicaId }) => !drained.has(replicaId)),
+    leaving: {
+      replicas: leaving.replicas + exchanged.length,
+      gpus: exchanged.reduce((sum, { gpus }) => sum + gpus, leaving.gpus),
+    },
+  };
+  return rules.slotsLeft(limits, after, gpusEach) > 0;
 }

@@ -70,22 +70,20 @@ export class ReleaseScaler {
     const wantedPlan = {
       ...next,
       gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType),
+      exchange: planExchange(planned),
     };
     const within = this.#limits.within(wantedPlan, { ...route, live: release, isWaiting });
     const isBlocked = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
-    const exchange = isBlocked && within.mayExchange ? planExchange(planned) : null;
-    this.#carryOut((exchange ?? within).drains);
+    const { starts: startsNow, drains } = (isBlocked ? within.exchange : null) ?? within;
+    this.#carryOut(drains);
     const isOutage = !choice.ok && choice.why === "outage";
     // During an outage nothing starts, so that the capacity line stays as it is.
-    const lineReason = isOutage
-      ? undefined
-      : this.#start(route, release, (exchange ?? within).starts);
+    const lineReason = isOutage ? undefined : this.#start(route, release, startsNow);
     const isDraining = this.#parts.fleet
       .ofApp(route.appId)
       .some(({ state }) => state === "draining");
     // A replica that a restart replaces may hold the very capacity that its replacement needs.
-    if (lineReason !== undefined && !isDraining)
-      this.#carryOut(planExchange(planned)?.drains ?? []);
+    if (lineReason !== undefined && !isDraining) this.#carryOut(wantedPlan.exchange?.drains ?? []);
     const outage = isOutage && desired > planned.length ? choice.reason : undefined;
     return lineReason ?? within.heldBack ?? outage;
   }
