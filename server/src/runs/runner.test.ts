@@ -195,3 +195,31 @@ test("after a standstill the leases of what is in hand are extended before lost 
   await clock.advance(1_000);
   await stopped;
 });
+
+test("each check for lost runs is reported, also one that has found some", async () => {
+  const clock = new VirtualClock();
+  let reports = 0;
+  const runner = new Runner({
+    store: {
+      appsWithWork: () => Promise.resolve([]),
+      reapQueued: () => Promise.resolve(0),
+      cancelRequested: () => Promise.resolve([]),
+      // It has ended since the claim.
+      read: () => Promise.resolve([]),
+    },
+    leases: { claim: () => Promise.resolve([{ id: runId, epoch: 1 }]) },
+    runsMax: 10,
+    lineLengthMax: 10,
+    leaseMs: 30_000,
+    clock,
+    log: silentLog,
+    onStep: () => undefined,
+    onLooked: () => Promise.resolve(void reports++),
+  } as unknown as RunnerOptions);
+  runner.start();
+  await clock.advance(1);
+  assert.equal(reports, 1);
+  const stopped = runner.stop(0);
+  await clock.advance(1_000);
+  await stopped;
+});

@@ -38,7 +38,7 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
    * it returns is called when that is over.
    */
   readonly onTakenOver: (runId: RunId, replica: ReplicaRef | null) => () => void;
-  /** Called after each check that found no lost runs. */
+  /** Called after each check for lost runs, when those that it found are taken over. */
   readonly onLooked: () => Promise<void>;
 };
 
@@ -251,8 +251,7 @@ export class Runner {
 
   async #takeOver(): Promise<void> {
     if (this.#isQuiet) return;
-    const { store, leases, onStep, onTakenOver, onLooked, recovery, clock, leaseMs } =
-      this.#options;
+    const { store, leases, onLooked, clock, leaseMs } = this.#options;
     // The database or this process stalled: renew the held leases first, to take over nothing from
     // itself.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
@@ -262,7 +261,14 @@ export class Runner {
       order: sql`lease_until`,
       limit: takenOverMax,
     });
-    if (claimed.length === 0) return await onLooked();
+    if (claimed.length > 0) await this.#recover(claimed);
+    if (claimed.length === takenOverMax) this.#reaping.nudge();
+    await onLooked();
+  }
+
+  /** Begins to recover runs that another process had begun. */
+  async #recover(claimed: readonly Lease<"runs">[]): Promise<void> {
+    const { store, onStep, onTakenOver, recovery } = this.#options;
     onStep("run taken over");
     for (const orphan of await store.read(claimed.map(({ id, epoch }) => ({ runId: id, epoch })))) {
       const { runId, appId, replicaId } = orphan;
@@ -276,7 +282,6 @@ export class Runner {
       this.#enter(run);
       run.begin();
     }
-    if (claimed.length === takenOverMax) this.#reaping.nudge();
   }
 }
 
