@@ -138,6 +138,20 @@ test("of what finds no room the newest lines are kept, and the log says how many
   );
 });
 
+test("lines that were lost stay counted when the next write fails too, and the end says so", async (t) => {
+  const { db, logs, app } = await open(t);
+  const buildId = newBuildId();
+  // The database refuses lines of a build that it does not have.
+  await logs.append(buildId, buildLines(3));
+  await logs.append(buildId, buildLines(2));
+  await insertBuild(db, app, 2, buildId);
+  await logs.flush();
+  assert.deepEqual(
+    (await logs.page(buildId, { after: 0, limit: 10 })).lines.map(({ line }) => line),
+    ["5 lines are missing here: they could not be stored fast enough."],
+  );
+});
+
 test("a follower gets every line once and ends with the build", async (t) => {
   const { db, logs, make, buildId } = await open(t);
   await logs.append(buildId, buildLines(3));

@@ -31,8 +31,12 @@ export async function insertApp(db: Db): Promise<AppRow> {
   return { projectId, appId, replicaId: newReplicaId("app") };
 }
 
-export async function insertBuild(db: Db, app: AppRow, number = 1): Promise<BuildId> {
-  const id = newBuildId();
+export async function insertBuild(
+  db: Db,
+  app: AppRow,
+  number = 1,
+  id = newBuildId(),
+): Promise<BuildId> {
   await db
     .insertInto("builds")
     .values({

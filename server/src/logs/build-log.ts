@@ -34,6 +34,8 @@ const followPollMs = 2_000;
 /** Lines that did not fit the queue: `newest` can still be stored, `missing` counts the others. */
 type LeftOut = { readonly missing: number; readonly newest: readonly store.BuildLine[] };
 
+const noneLeftOut: LeftOut = { missing: 0, newest: [] };
+
 /** Reads and writes lines of builds. Stop with `flush()`. */
 export class BuildLogs {
   readonly #parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">;
@@ -54,11 +56,15 @@ export class BuildLogs {
   async append(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
     const batcher = this.#batcherOf(buildId);
     if (batcher.isFull) return this.#leaveOut(buildId, lines);
-    const batch = [...this.#takeLeftOut(buildId), ...lines];
+    const { missing, newest } = this.#takeLeftOut(buildId);
+    const note = missing === 0 ? [] : [this.#platformLine(missingText(missing))];
+    const batch = [...note, ...newest, ...lines];
     try {
       await batcher.addAll(batch.map((line) => ({ ...line, line: cleanLine(line.line) })));
     } catch (error) {
-      this.#leaveOut(buildId, [], batch.length);
+      const lost = newest.length + lines.length;
+      // A number without lines is given up: the build may be gone.
+      if (lost > 0) this.#leaveOut(buildId, [], missing + lost);
       this.#parts.log.error(
         { err: error, buildId, lines: lines.length },
         "lines of a build could not be stored",
@@ -73,8 +79,7 @@ export class BuildLogs {
   async flush(): Promise<void> {
     await this.#flushAll();
     // The queue has space again for the newest lines that did not fit before.
-    for (const [buildId, { newest }] of this.#leftOut)
-      if (newest.length > 0) void this.append(buildId, []);
+    for (const buildId of this.#leftOut.keys()) void this.append(buildId, []);
     await this.#flushAll();
   }
 
@@ -111,16 +116,10 @@ export class BuildLogs {
     }
   }
 
-  /**
-   * Removes the lines that were left out. Returns the newest, after a line that says how many are
-   * missing.
-   */
-  #takeLeftOut(buildId: BuildId): store.BuildLine[] {
-    const { missing = 0, newest = [] } = this.#leftOut.get(buildId) ?? {};
+  #takeLeftOut(buildId: BuildId): LeftOut {
+    const leftOut = this.#leftOut.get(buildId) ?? noneLeftOut;
     this.#leftOut.delete(buildId);
-    if (missing === 0) return [...newest];
-    const text = `${missing} lines are missing here: they could not be stored fast enough.`;
-    return [this.#platformLine(text), ...newest];
+    return leftOut;
   }
 
   #platformLine(line: string): store.BuildLine {
@@ -129,7 +128,7 @@ export class BuildLogs {
 
   /** Leaves out `lines`, and keeps the newest for later. `lost`: how many others were dropped. */
   #leaveOut(buildId: BuildId, lines: readonly store.BuildLine[], lost = 0): void {
-    const before = this.#leftOut.get(buildId) ?? { missing: 0, newest: [] };
+    const before = this.#leftOut.get(buildId) ?? noneLeftOut;
     const all = [...before.newest, ...lines];
     const newest = all.slice(-newestMax);
     const missing = before.missing + lost + all.length - newest.length;
@@ -164,4 +163,8 @@ export class BuildLogs {
       lines.length < linesLeft ? lines : [...lines.slice(0, linesLeft - 1), lastLine],
     );
   }
+}
+
+function missingText(missing: number): string {
+  return `${missing} lines are missing here: they could not be stored fast enough.`;
 }
