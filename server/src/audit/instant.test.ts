@@ -98,4 +98,6 @@ test("what is no time is none", () => {
 test("times of the database are written to the microsecond", () => {
   assert.equal(timeOfMicros(1_769_860_800_000_007), "2026-01-31T12:00:00.000007Z");
   assert.equal(timeOfMicros(0), "1970-01-01T00:00:00.000000Z");
+  const last = "9999-12-31T23:59:59.999999Z";
+  assert.equal(timeOfMicros(micros(last)), last);
 });

@@ -54,10 +54,11 @@ export function instantOfMs(ms: number): Instant {
  * Formats microseconds since the epoch, which must not be negative, as an RFC 3339 time in UTC with
  * six digits of the second.
  */
-export function timeOfMicros(micros: number): string {
-  const microsOfMs = micros % 1_000;
-  const text = new Date((micros - microsOfMs) / 1_000).toISOString();
-  return `${text.slice(0, -1)}${String(microsOfMs).padStart(3, "0")}Z`;
+export function timeOfMicros(micros: number | bigint): string {
+  // After the year 2255, a number of microseconds is no longer exact.
+  const exact = BigInt(micros);
+  const text = new Date(Number(exact / 1_000n)).toISOString();
+  return `${text.slice(0, -1)}${String(exact % 1_000n).padStart(3, "0")}Z`;
 }
 
 /** The digits after the sixth, without trailing zeros. */

@@ -203,8 +203,10 @@ function filterOf({ from, to, action, actorId, outcome }: ExportWish): ExportFil
 }
 
 function timeText(instant: Instant | null): string | null {
+  if (instant === null) return null;
   // Negative times cannot be formatted, and no entry is older than 1970.
-  return instant === null ? null : timeOfMicros(Math.max(0, Number(microsFrom(instant))));
+  const micros = microsFrom(instant);
+  return timeOfMicros(micros < 0n ? 0n : micros);
 }
 
 function changesOf(format: ExportFormat, filter: ExportFilter | null): Changes {
