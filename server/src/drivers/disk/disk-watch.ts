@@ -65,6 +65,13 @@ export class DiskWatch {
   readonly #usageBefore = new Map<string, DiskUsage>();
   /** Projects with writers that ended since the last measurement with enough space. */
   readonly #recent = new Set<ProjectId>();
+  /** Writers that were told to end because the storage of their project is over its limit. */
+  readonly #endedForStorage = new Set<string>();
+  /**
+   * Projects of which such writers have ended since the last measurement began. What these wrote
+   * until their end is no growth of the next ones.
+   */
+  readonly #toMeasureAnew = new Set<ProjectId>();
   /** Projects whose storage filled the disk, until there is space again. */
   readonly #blocked = new Map<ProjectId, string>();
   /** The storage limits of projects that have a limit of their own, in bytes. */
@@ -126,7 +133,9 @@ export class DiskWatch {
     return () => {
       this.#writers.delete(writer.id);
       this.#recent.add(writer.projectId);
-      if (this.#state === "enough") return;
+      const wasOver = this.#endedForStorage.delete(writer.id);
+      if (wasOver) this.#toMeasureAnew.add(writer.projectId);
+      if (this.#state === "enough" && !wasOver) return;
       this.#isChanged = true;
       this.#loop.nudge();
       this.#usageBefore.delete(writer.id);
@@ -277,6 +286,8 @@ export class DiskWatch {
     const { clock, storageDir, isUserOwned } = this.#options;
     const beganAtMs = clock.monotonicMs();
     this.#isChanged = false;
+    for (const projectId of this.#toMeasureAnew) this.#usageBefore.delete(projectId);
+    this.#toMeasureAnew.clear();
     const writers = [...this.#writers.values()].map((writer) => ({
       writer,
       folders: writer.folders(),
@@ -302,7 +313,8 @@ export class DiskWatch {
       folders.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
     for (const [projectId, folders] of storages) {
       const isMeasured = folders.some((folder) => usage.has(folder));
-      if (isMeasured) add("storage", projectId, sumOf(sizesOf(folders)));
+      if (isMeasured && !this.#toMeasureAnew.has(projectId))
+        add("storage", projectId, sumOf(sizesOf(folders)));
     }
     for (const { writer, folders } of writers) {
       const sizes = sizesOf(folders);
@@ -328,12 +340,14 @@ export class DiskWatch {
    */
   #end({ kind, id, reason, now }: rules.DiskEnding): readonly DiskWriter[] {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
+    const isOver = kind === "storage" && this.#state === "enough";
     // The project's next replica may run as long as it does not increase this usage.
-    else if (kind === "storage" && now !== null) this.#usageBefore.set(id, now);
+    if (isOver && now !== null) this.#usageBefore.set(id, now);
     const writers = [...this.#writers.values()].filter(
       (writer) => (kind === "storage" ? writer.projectId : writer.id) === id,
     );
     for (const writer of writers) {
+      if (isOver) this.#endedForStorage.add(writer.id);
       this.#options.log.warn(
         { kind, id: writer.id, reason },
         "ended for what was written to the disk",
