@@ -67,7 +67,10 @@ export type TrialRun = {
   readonly onWait: (reason: string) => Promise<void>;
 };
 
-/** Pause before the next check for capacity. */
+/**
+ * Pause before the next check for capacity. It cannot end when something becomes free: a start that
+ * the backend refuses frees what it had reserved, and would be tried again without a pause.
+ */
 const capacityPauseMs = 5000;
 /** Timeout for an outcome, beyond the trial's own deadline. */
 const overtimeMs = 30_000;

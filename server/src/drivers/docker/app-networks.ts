@@ -176,7 +176,7 @@ export class AppNetworks {
 /**
  * Returns the installation's short name (see `installationOf`) from the names of its networks; null
  * when it has none. A platform with another data folder goes on with this name, so that the rules
- * for running apps stay in one table.
+ * for running apps stay in one table, and all networks have the same name.
  */
 export async function installationInUse(
   { calls }: Pick<Engine, "calls">,

@@ -37,8 +37,8 @@ const namesMax = 200;
 const lineCharactersMax = 2_000;
 /** The maximum number of lines of an instruction in which the names of its images may stand. */
 const linesMax = 50;
-/** A name in which more variables than this have been replaced must not contain another one. */
-const variablesMax = 5;
+/** The maximum number of variables in a name, with those in their values. */
+const variablesMax = 6;
 
 /** Returns the registry in an image's name, with its port. */
 export function registryIn(image: string): string {
@@ -227,8 +227,11 @@ function variablesIn(
 
 const variableForm = /\$(?:(\w+)|\{(\w+)(?::?-([^{}$]*))?\})/;
 
-/** Returns all texts that the word may become with its variables, without quotes and escapes. */
-function expand(word: string, variables: Variables, depth = 0): string[] {
+/**
+ * Returns all texts that the word may become with its variables, without quotes and escapes.
+ * `replaced`: how many variables have been replaced in it.
+ */
+function expand(word: string, variables: Variables, replaced = 0): string[] {
   const match = variableForm.exec(word);
   if (match === null) {
     const plain = word.replace(/[\\`'"]/g, "");
@@ -240,14 +243,14 @@ function expand(word: string, variables: Variables, depth = 0): string[] {
     ...(variables.get(short ?? long ?? "") ?? []),
     ...(otherwise === undefined ? [] : [otherwise]),
   ];
-  if (depth > variablesMax) throw unclearName(word);
+  if (replaced === variablesMax) throw unclearName(word);
   // A variable without a known value is empty, or one of BuildKit's own, such as TARGETARCH, whose
   // values are plain words.
   const candidates = (values.length === 0 ? ["", "x"] : values).map((value) =>
     word.replace(whole, () => value),
   );
   if (candidates.length > namesMax) throw unclearName(word);
-  const names = candidates.flatMap((candidate) => expand(candidate, variables, depth + 1));
+  const names = candidates.flatMap((candidate) => expand(candidate, variables, replaced + 1));
   if (names.length > namesMax) throw unclearName(word);
   return names;
 }
