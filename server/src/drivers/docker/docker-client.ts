@@ -22,6 +22,8 @@ const pluginVersionMin = 23;
 const askWaitMs = 20_000;
 /** Inspecting, removing and tagging images takes moments, pruning a large cache minutes. */
 const commandWaitMs = 300_000;
+/** A list of a hundred thousand images fits. */
+const outputBytesMax = 16_777_216;
 
 /** The folders of plugins besides those of the system. */
 export const pluginFolders: readonly string[] = [join(homedir(), ".docker/cli-plugins")];
@@ -88,23 +90,33 @@ export async function runClient(
 ): Promise<string> {
   const { environment, signal = never, timeoutMs = commandWaitMs } = options;
   const command = [program, ...parameters] as const;
-  const { end, output, all } = await collect({ command, cwd: "/", environment, timeoutMs, signal });
+  const { end, output, errors } = await collect({
+    command,
+    cwd: "/",
+    environment,
+    timeoutMs,
+    signal,
+  });
   signal.throwIfAborted();
   if (end.kind === "exited" && end.exitCode === 0) return output;
   throw new Error(
-    `docker ${parameters[0]} ${parameters[1] ?? ""}: ${all.trim().slice(-500) || end.kind}`,
+    `docker ${parameters[0]} ${parameters[1] ?? ""}: ${`${output}\n${errors}`.trim().slice(-500) || end.kind}`,
   );
 }
 
+/** Standard output is taken as it is: as lines, long ones would be cut. */
 async function collect(
   options: CommandOptions,
-): Promise<{ end: CommandEnd; output: string; all: string }> {
-  const lines: string[] = [];
-  const all: string[] = [];
-  const onLine: CommandOptions["onLine"] = (stream, text) => {
-    all.push(text);
-    if (stream === "stdout") lines.push(text);
+): Promise<{ end: CommandEnd; output: string; errors: string }> {
+  const chunks: Buffer[] = [];
+  const errors: string[] = [];
+  let bytes = 0;
+  const onOutput = (chunk: Buffer): boolean => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    return bytes <= outputBytesMax;
   };
-  const end = await runCommand({ ...options, onLine });
-  return { end, output: lines.join("\n").trim(), all: all.join("\n") };
+  const onLine: CommandOptions["onLine"] = (_stream, text) => void errors.push(text);
+  const end = await runCommand({ ...options, onLine, onOutput });
+  return { end, output: Buffer.concat(chunks).toString().trim(), errors: errors.join("\n") };
 }
