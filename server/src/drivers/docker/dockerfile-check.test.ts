@@ -84,6 +84,14 @@ const refusals = [
     what: /can grow to/,
     text: `FROM a\nENV A=${"x".repeat(1000)}\nENV B=\${A//x/$A$A$A$A}\nENV C=\${B//x/$A}`,
   },
+  {
+    what: /can grow so long .* read them for minutes/,
+    text: `FROM a\nARG A=${"x".repeat(40_000)}\nLABEL b=${"$A".repeat(8)}`,
+  },
+  {
+    what: /can grow so long .* read them for minutes/,
+    text: `FROM a\nARG A=${"x".repeat(40_000)}\n${"LABEL b=$A\n".repeat(80)}`,
+  },
   { what: /has 100,?001 characters/, text: "#".repeat(100_001) },
 ];
 
@@ -103,6 +111,8 @@ const allowed = [
   'ARG A=1\nFROM a\nRUN echo "syntax = proto3" > a.proto && echo ADD http://example.com',
   "FROM a\nRUN <<END\nsyntax=1\nEND",
   `FROM a\nENV P=/usr/bin\n${"ENV L=$H/lib:$C/lib:$L P=$H/bin:${P}\n".repeat(40)}${"RUN $L\n".repeat(200)}`,
+  `FROM a\nENV A=${"x".repeat(90_000)}`,
+  `FROM a\n${"ENV V=${TARGETARCH/a/b}\n".repeat(20)}`,
   'FROM a\nADD . /app\nADD --chown=$U:$G ["a b", "/x"]\nADD \\\n a \\\n b /x/',
 ];
 

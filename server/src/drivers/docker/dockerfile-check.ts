@@ -2,10 +2,12 @@
 // out itself, outside the steps that have rules and limits. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
-import { grownCharacters } from "./dockerfile-growth.ts";
+import { growthOf } from "./dockerfile-growth.ts";
 
 const charactersMax = 100_000;
 const expandedMax = 20_000_000;
+/** About a minute of one core. */
+const copiedMax = 1e11;
 /** Docker's own reader of Dockerfiles; earlier ones do not keep cache mounts of projects apart. */
 const usualSyntax =
   /^(?:docker\.io\/)?docker\/dockerfile(?::(?:latest|labs|1(?:\.(?:[2-9]|\d\d)(?:\.\d+)?)?(?:-labs)?))?$/;
@@ -37,10 +39,15 @@ export function checkDockerfile(text: string, path: string): string {
       `${path} asks for another reader of Dockerfiles (syntax=${syntax.slice(0, 100)}), which would see the credentials of the build. Leave that line out, or name docker/dockerfile, from 1.2 on, and ${buildAgain}.`,
     );
   }
-  const expanded = grownCharacters(lines, escape === "`" ? "`" : "\\");
-  if (expanded > expandedMax) {
+  const { characters, copied } = growthOf(lines, escape === "`" ? "`" : "\\");
+  if (characters > expandedMax) {
     throw new BuildFailed(
-      `${path} can grow to ${expanded > 1e15 ? "over 1e15" : expanded} characters when its variables are put in. At most ${expandedMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
+      `${path} can grow to ${characters > 1e15 ? "over 1e15" : characters} characters when its variables are put in. At most ${expandedMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
+    );
+  }
+  if (copied > copiedMax) {
+    throw new BuildFailed(
+      `Instructions of ${path} can grow so long when its variables are put in that the engine would read them for minutes (one of 300,000 characters is about the limit): let ARG and ENV name fewer others, and ${buildAgain}.`,
     );
   }
   const refused = lines

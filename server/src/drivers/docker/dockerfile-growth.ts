@@ -1,6 +1,8 @@
 // Estimates how large an app's Dockerfile becomes when its variables are replaced by their values.
 // BuildKit does that in the engine's process and without a limit: ten lines, each of which uses the
-// variable of the line before ten times, would use up the engine's memory. Pure.
+// variable of the line before ten times, would use up the engine's memory. And it copies a word for
+// each character that it adds to it: a word of a million characters would keep the engine busy for
+// minutes, which the end of the build does not shorten. Pure.
 
 /**
  * The assumed length of a variable that the Dockerfile does not define: the build's arguments or
@@ -11,23 +13,30 @@ const reference = /\$\{?(\w+)/g;
 /** `${name/pattern/replacement}` may insert the replacement once for each character. */
 const replacing = /\$\{\w+\//;
 
-/**
- * An upper bound of the characters of all instructions together, including the variables that each
- * step has. `escape` is the character that continues a line.
- */
-export function grownCharacters(lines: readonly string[], escape: string): number {
+/** Upper bounds of what BuildKit handles when it replaces the variables of a Dockerfile. */
+export type Growth = {
+  /** The characters of all instructions together, and the variables that each step has. */
+  readonly characters: number;
+  /** The characters that BuildKit copies, as the sum of the squared sizes of instructions. */
+  readonly copied: number;
+};
+
+/** Returns how large the instructions become. `escape` is the character that continues a line. */
+export function growthOf(lines: readonly string[], escape: string): Growth {
   const sizes = new Map<string, number>();
   let variablesSize = 0;
-  let total = 0;
+  let characters = 0;
+  let copied = 0;
   for (const line of joined(lines, escape)) {
     const [, , instruction = "", rest = ""] = /^\s*(ONBUILD\s+)*(\w+)\s(.*)$/is.exec(line) ?? [];
     // Here the shell replaces variables, and the step has all of them.
     if (/^(?:RUN|CMD|ENTRYPOINT)$/i.test(instruction)) {
-      total += line.length + variablesSize;
+      characters += line.length + variablesSize;
       continue;
     }
     const size = grownSize(line, sizes);
-    total += size;
+    characters += size;
+    copied += size * size;
     if (!/^(?:ARG|ENV)$/i.test(instruction)) continue;
     const pairs = pairsIn(rest, escape).map(({ name, value }) => ({
       name,
@@ -42,7 +51,7 @@ export function grownCharacters(lines: readonly string[], escape: string): numbe
       variablesSize += after - before;
     }
   }
-  return total;
+  return { characters, copied };
 }
 
 /** An upper bound of the text's length after its variables are replaced. */
