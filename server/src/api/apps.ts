@@ -1,30 +1,20 @@
-// Route handlers for apps and their replicas, and the apps and replicas as the API shows them.
+// Route handlers for apps, and the apps as the API shows them.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import type * as containers from "@slipway/contract/container-answers.ts";
 import { appStatusOf, type AppDetail, type CreatedApp } from "#apps/app.ts";
-import type { AppWithState, ReplicaRow } from "#apps/app-store.ts";
+import type { AppWithState } from "#apps/app-store.ts";
 import { must } from "#lib/assert.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import type { ReplicaUse } from "#scheduler/usage-sampler.ts";
 import { appOf, projectOf, refOf, type Handlers } from "./call.ts";
 import { showSettings } from "./settings.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, pageOfApp, type Urls } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Route handlers for apps and their replicas. */
+/** Route handlers for apps. */
 export function appHandlers(parts: HandlerParts) {
-  const { apps, lifecycle, urls, limit, replicaUses, clock } = parts;
+  const { apps, lifecycle, urls, limit } = parts;
   const waitReason = (appId: AppId): string | null =>
     parts.waitReason(appId) ?? parts.buildWaitReason(appId) ?? null;
-  const showContainers = async (
-    rows: readonly ReplicaRow[],
-  ): Promise<z.infer<typeof containers.containerList>> => {
-    const uses = rows.length === 0 ? null : await replicaUses();
-    return rows.map((replica) =>
-      showContainer(replica, { now: clock.now(), use: uses?.get(replica.id) }),
-    );
-  };
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -68,24 +58,6 @@ export function appHandlers(parts: HandlerParts) {
       return {
         message: "Deleted. Running calls finish first; the name can be reused.",
       };
-    },
-    async listContainers(call) {
-      return await showContainers(await apps.replicas(projectOf(call), appOf(call)));
-    },
-    async listEndedContainers(call) {
-      return (await apps.endedReplicas(projectOf(call), appOf(call))).map((row) => ({
-        containerId: row.id,
-        buildId: row.build_id,
-        createdAt: row.created_at.toISOString(),
-        startedAt: row.started_at?.toISOString() ?? null,
-        endedAt: (row.stopped_at ?? row.created_at).toISOString(),
-        startedFor: row.is_trial ? "trial" : "calls",
-        reason: row.reason,
-        exitCode: row.exit_code,
-      })) satisfies z.infer<typeof containers.endedContainerList>;
-    },
-    async listProjectContainers(call) {
-      return await showContainers(await apps.replicasOf(projectOf(call)));
     },
   } satisfies Handlers;
 }
@@ -155,58 +127,5 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
         : null,
     liveBuildId: app.live_build_id,
     settings: showSettings(app),
-  };
-}
-
-const containerStates = {
-  starting: "PENDING",
-  ready: "RUNNING",
-  draining: "TERMINATING",
-  stopped: "TERMINATING",
-} as const;
-
-function showContainer(
-  container: ReplicaRow,
-  { now, use }: { readonly now: number; readonly use: ReplicaUse | undefined },
-): z.infer<typeof containers.containerList>[number] {
-  const startedAt = container.started_at;
-  // A Unix socket has no host.
-  const host = container.address?.startsWith("unix:")
-    ? null
-    : (container.address?.replace(/:\d+$/, "") ?? null);
-  return {
-    appId: shownAppId(container.app_id),
-    projectId: container.project_id,
-    containerId: container.id,
-    containerState: containerStates[container.state],
-    timestamp: container.created_at.toISOString(),
-    containerStartTimestamp: startedAt?.toISOString() ?? null,
-    containerTerminationTimestamp: null,
-    containerRunningTimeMs: startedAt === null ? 0 : Math.max(0, now - startedAt.getTime()),
-    // A replica that ends is replaced, never restarted.
-    containerRestartCount: 0,
-    hostIp: host,
-    containerIp: host,
-    hardwareProvider: container.provider,
-    region: container.region,
-    buildId: container.build_id,
-    isTerminating: container.state === "draining",
-    usage: use === undefined ? null : showUse(use),
-  };
-}
-
-function showUse({
-  cpuCores,
-  memoryBytes,
-  network,
-  gpu,
-}: ReplicaUse): z.infer<typeof containers.replicaUse> {
-  return {
-    cpuCores,
-    memoryBytes,
-    networkReceivedBytes: network?.receivedBytes ?? null,
-    networkSentBytes: network?.sentBytes ?? null,
-    gpuUtilization: gpu?.utilization ?? null,
-    gpuMemoryBytes: gpu?.memoryBytes ?? null,
   };
 }

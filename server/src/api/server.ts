@@ -16,48 +16,14 @@ import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { Fault } from "#lib/fault.ts";
 import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 import { perMinute, RateLimit } from "#lib/rate-limit.ts";
-import { apiKeyHandlers } from "./api-keys.ts";
-import { appHandlers } from "./apps.ts";
-import { auditExportHandlers } from "./audit-export.ts";
-import { auditForwardingHandlers } from "./audit-forwarding.ts";
-import { auditLogHandlers } from "./audit-log.ts";
-import { budgetHandlers } from "./budgets.ts";
-import { buildHandlers } from "./builds.ts";
-import { couponHandlers } from "./coupons.ts";
-import { credentialHandlers } from "./credentials.ts";
-import { deviceLoginHandlers } from "./device-login.ts";
 import { followersGate } from "./event-stream.ts";
-import { execHandlers } from "./exec.ts";
 import { faultOf, noJson, sendFault } from "./errors.ts";
-import { fileRunHandlers } from "./file-runs.ts";
-import { gitHookHandlers } from "./git-hooks.ts";
-import { logHandlers } from "./logs.ts";
-import { invitationHandlers, memberHandlers } from "./members.ts";
+import { handlersOf } from "./handlers.ts";
 import { IgnoredNames } from "./older-clients.ts";
-import { operatorTokenHandlers } from "./operator-tokens.ts";
 import { OtherMethods } from "./other-methods.ts";
 import { addPages } from "./pages.ts";
-import { peopleHandlers } from "./people-auth.ts";
-import { passwordHandlers, twoFactorHandlers } from "./people-passwords.ts";
-import { providerHandlers } from "./people-providers.ts";
-import { planHandlers } from "./plans.ts";
-import { platformHandlers } from "./platform-info.ts";
-import { projectHandlers } from "./projects.ts";
-import { releaseHandlers } from "./releases.ts";
-import { repositoryHandlers } from "./repositories.ts";
-import { resourceMetricsHandlers } from "./resource-metrics.ts";
-import { rollOutHandlers } from "./roll-outs.ts";
 import { addRoutes } from "./router.ts";
 import { readUnreadBodies } from "./unread-bodies.ts";
-import { runHandlers } from "./runs.ts";
-import { secretHandlers } from "./secrets.ts";
-import { serviceAccountHandlers } from "./service-accounts.ts";
-import { settingsHandlers } from "./settings.ts";
-import { statementHandlers } from "./statements.ts";
-import { uploadHandlers } from "./uploads.ts";
-import { usageHandlers } from "./usage.ts";
-import { volumeHandlers } from "./volumes.ts";
-import { webhookHandlers } from "./webhooks.ts";
 import type { ApiParts, HandlerParts } from "./parts.ts";
 
 /** The maximum size of a JSON body, in bytes. */
@@ -96,46 +62,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     followers: followersGate(),
     ignored,
   };
-  const handlers = {
-    ...appHandlers(all),
-    ...settingsHandlers(all),
-    ...projectHandlers(all),
-    ...memberHandlers(all),
-    ...invitationHandlers(all),
-    ...uploadHandlers(all),
-    ...fileRunHandlers(all),
-    ...buildHandlers(all),
-    ...releaseHandlers(all),
-    ...logHandlers(all),
-    ...execHandlers(all),
-    ...resourceMetricsHandlers(all),
-    ...rollOutHandlers(all),
-    ...runHandlers(all),
-    ...webhookHandlers(all),
-    ...gitHookHandlers(all),
-    ...repositoryHandlers(all),
-    ...couponHandlers(all),
-    ...usageHandlers(all),
-    ...statementHandlers(all),
-    ...planHandlers(all),
-    ...budgetHandlers(all),
-    ...auditLogHandlers(all),
-    ...auditExportHandlers(all),
-    ...auditForwardingHandlers(all),
-    ...peopleHandlers(all),
-    ...providerHandlers(all),
-    ...passwordHandlers(all),
-    ...twoFactorHandlers(all),
-    ...deviceLoginHandlers(all),
-    ...serviceAccountHandlers(all),
-    ...apiKeyHandlers(all),
-    ...operatorTokenHandlers(all),
-    ...secretHandlers(all),
-    ...credentialHandlers(all),
-    ...volumeHandlers(all),
-    ...platformHandlers(all),
-  };
-  addRoutes(api, handlers, { parts: all, others });
+  addRoutes(api, handlersOf(all), { parts: all, others });
   addPages(api, others);
   return api;
 }
