@@ -94,9 +94,62 @@ const idleCheckMs = 50;
 
 /** Creates the listener; `listen` starts it. */
 export function createListener(parts: ListenerParts): Listener {
-  const { handle, fallback, clock } = parts;
+  const { clock } = parts;
   const times = { ...defaultTimes, ...parts.times };
-  const { headMs, bodyMs, stalledMs, keepAliveMs } = times;
+  const shutdown = new Shutdown();
+  const server = createNodeServer(
+    times,
+    (request) =>
+      isWebSocket(request) &&
+      upgradeHandlerOf(parts, request) !== null &&
+      !shutdown.refuses(request),
+  );
+  const open = openConnections(server);
+  const answers = new OpenAnswers();
+  closeStalled(server, answers, times.stalledMs);
+  const deadlines = new Deadlines(clock);
+  takeRequests(server, parts, { answers, deadlines, shutdown, bodyMs: times.bodyMs });
+  server.on("upgrade", (request, socket, firstBytes) =>
+    upgradeHandlerOf(parts, request)?.(request, socket, firstBytes),
+  );
+  server.on("connect", (_request, socket) => answers.refuse(tunnel(), socket));
+  server.on("clientError", (error, socket) => answers.refuse(error, socket));
+  const plain = takePlain(server, { ...parts, times, deadlines, shutdown });
+  return {
+    server,
+    listen: ({ host, port }) => listen(server, host, port),
+    drain: async ({ drainMs }) => {
+      const running = new Set(open);
+      shutdown.begin(running);
+      await drain({ server, running, plain, drainMs, clock });
+    },
+    close: () => close(server, open),
+  };
+}
+
+/** Knows whether the listener drains, and which connections may then still send requests. */
+class Shutdown {
+  /** The connections that were open when the drain began and still are; null before. */
+  #running: ReadonlySet<Duplex> | null = null;
+
+  begin(running: ReadonlySet<Duplex>): void {
+    this.#running = running;
+  }
+
+  get hasBegun(): boolean {
+    return this.#running !== null;
+  }
+
+  refuses({ socket }: IncomingMessage): boolean {
+    return this.#running !== null && !this.#running.has(socket);
+  }
+}
+
+/** Creates Node's server with the limits of heads and connections. */
+function createNodeServer(
+  { headMs, keepAliveMs }: ListenerTimes,
+  shouldUpgradeCallback: (request: IncomingMessage) => boolean,
+): Server {
   const server = createServer({
     headersTimeout: headMs,
     connectionsCheckingInterval: Math.min(headCheckMs, headMs),
@@ -112,30 +165,35 @@ export function createListener(parts: ListenerParts): Listener {
     insecureHTTPParser: false,
     // `unfitness` refuses requests without a Host, since node's own refusal says nothing.
     requireHostHeader: false,
-    shouldUpgradeCallback: (request) =>
-      isWebSocket(request) && upgradeHandlerOf(parts, request) !== null && !isRefused(request),
+    shouldUpgradeCallback,
   });
   // The byte limit bounds the fields already; a limit on their number would silently drop some.
   server.maxHeadersCount = 0;
   server.maxConnections = connectionsMax;
-  const open = openConnections(server);
-  /** The connections that were open when the drain began; null before. */
-  let draining: ReadonlySet<Duplex> | null = null;
-  const answers = new OpenAnswers();
-  closeStalled(server, answers, stalledMs);
-  const deadlines = new Deadlines(clock);
+  return server;
+}
+
+type RequestSetup = {
+  readonly answers: OpenAnswers;
+  readonly deadlines: Deadlines;
+  readonly shutdown: Shutdown;
+  readonly bodyMs: number;
+};
+
+/** Hands each request to the proxy or to the fallback, unless it must be refused. */
+function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup): void {
+  const { handle, fallback, clock } = parts;
+  const { answers, deadlines, shutdown, bodyMs } = setup;
   const bodies = new SlowBodies({
     answers,
     deadlines,
     monotonicMs: () => clock.monotonicMs(),
     bodyMs,
   });
-  const isRefused = ({ socket }: IncomingMessage): boolean =>
-    draining !== null && !draining.has(socket);
   const serve: TakeRequest = (request, response) => {
-    if (draining !== null) response.shouldKeepAlive = false;
+    if (shutdown.hasBegun) response.shouldKeepAlive = false;
     answers.add(response);
-    if (isRefused(request)) {
+    if (shutdown.refuses(request)) {
       return sendRefusal(response, stopping(), newRunId(), {
         deadlines,
         nowMs: clock.monotonicMs(),
@@ -151,7 +209,7 @@ export function createListener(parts: ListenerParts): Listener {
   server.on("request", serve);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     // For calls, the app decides whether it wants the body.
-    if (!isCall(parts, request) && !isRefused(request) && unfitness(request) === null)
+    if (!isCall(parts, request) && !shutdown.refuses(request) && unfitness(request) === null)
       response.writeContinue();
     serve(request, response);
   });
@@ -159,27 +217,6 @@ export function createListener(parts: ListenerParts): Listener {
     answers.add(response);
     refuseUnfit(response, unmetExpectation);
   });
-  server.on("upgrade", (request, socket, firstBytes) =>
-    upgradeHandlerOf(parts, request)?.(request, socket, firstBytes),
-  );
-  server.on("connect", (_request, socket) => answers.refuse(tunnel(), socket));
-  server.on("clientError", (error, socket) => answers.refuse(error, socket));
-  const plain = takePlain(server, {
-    ...parts,
-    times,
-    deadlines,
-    isDraining: () => draining !== null,
-  });
-  return {
-    server,
-    listen: ({ host, port }) => listen(server, host, port),
-    drain: async ({ drainMs }) => {
-      const running = new Set(open);
-      draining = running;
-      await drain({ server, running, plain, drainMs, clock });
-    },
-    close: () => close(server, open),
-  };
 }
 
 /** All open connections. Node itself counts neither WebSockets nor plain connections. */
@@ -195,7 +232,7 @@ function openConnections(server: Server): ReadonlySet<Duplex> {
 type PlainSetup = ListenerParts & {
   readonly times: ListenerTimes;
   readonly deadlines: Deadlines;
-  readonly isDraining: () => boolean;
+  readonly shutdown: Shutdown;
 };
 
 /**
@@ -203,7 +240,7 @@ type PlainSetup = ListenerParts & {
  * always holds the connections that are still plain.
  */
 function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnection> {
-  const { handlePlain, trustedProxies, clock, deadlines, times, isDraining } = setup;
+  const { handlePlain, trustedProxies, clock, deadlines, times, shutdown } = setup;
   const connections = new Set<PlainConnection>();
   const [attach] = server.listeners("connection");
   if (handlePlain === undefined || attach === undefined) return connections;
@@ -235,7 +272,7 @@ function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnecti
     },
   };
   server.on("connection", (socket: Socket) => {
-    connections.add(new PlainConnection(socket, isDraining() ? refusing : parts));
+    connections.add(new PlainConnection(socket, shutdown.hasBegun ? refusing : parts));
   });
   return connections;
 }

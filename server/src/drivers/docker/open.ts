@@ -19,12 +19,13 @@ import type { ProjectId } from "#lib/ids.ts";
 import { buildLimits } from "#drivers/process/cgroup.ts";
 import { bridges, defaultBridge, installationInUse } from "./app-networks.ts";
 import { BuildSegment, segmentObstacle, type BuildSegmentOptions } from "./build-segment.ts";
-import { DockerBuilder } from "./builder.ts";
+import { DockerBuilder, type DockerBuilderOptions } from "./builder.ts";
 import { findClient } from "./docker-client.ts";
 import { DockerDriver } from "./driver.ts";
 import { connectEngine, type Engine } from "./engine.ts";
 import { openKeyedNames } from "./keyed-names.ts";
 import type { NetworkWish } from "#drivers/process/network-machine.ts";
+import type { Log } from "#lib/log.ts";
 import { ownFiles } from "#lib/own-files.ts";
 import type { ImageRegistry } from "./pull-image.ts";
 
@@ -69,67 +70,22 @@ export async function openDockerDriver(
     (await installationInUse(engine, installationId)) ??
     installationOf(await realpath(config.dataDir));
   const firewall = await openFirewall(config, { engine, installation });
-  if (firewall !== null && !config.docker.areBuildsClosed)
-    log.warn(
-      "builds of images can reach the services of this machine: SLIPWAY_DOCKER_BUILD_NETWORK is open",
-    );
-  if (firewall === null) {
-    const why =
-      config.appNetwork.mode === "shared"
-        ? "SLIPWAY_APP_NETWORK is shared"
-        : "firewall rules need root and nft";
-    log.warn(
-      `apps can reach the services of this machine, and not the platform at ${hostName}: ${why}`,
-    );
-  }
+  warnOfOpenNetworks(config, firewall, log);
   const disk = await openDisk(config, false, { log, lifecycle, clock });
-  const { storageDir, buildsDir, containersDir } = config.paths;
+  const { storageDir, containersDir } = config.paths;
   const names = openKeyedNames(join(config.dataDir, "docker.key"));
+  const common = { installationId, names, engine, installation, firewall, disk, clock, log };
+  const { runtimes, registry } = config.docker;
   const driver = new DockerDriver({
-    installationId,
-    names,
-    engine,
-    installation,
+    ...common,
     containersDir,
     storageDir,
-    firewall,
-    disk,
     placement,
-    clock,
-    log,
-    runtimes: config.docker.runtimes,
-    registry: config.docker.registry,
+    runtimes,
+    registry,
   });
-  const { toolEnvironment, buildTimeoutSeconds, docker } = config;
-  const builder = new DockerBuilder({
-    installationId,
-    names,
-    engine,
-    buildsDir,
-    runtimeDir: ownFiles.pythonRuntime,
-    toolEnvironment,
-    registry: docker.registry,
-    moreRegistries: docker.moreRegistries,
-    engineEnvironment: { DOCKER_HOST: docker.host },
-    userOf: (projectId) =>
-      process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0),
-    buildTimeoutMs: buildTimeoutSeconds * 1000,
-    firewall: firewall?.buildBridge ? firewall : null,
-    segment: await openSegment(config, { engine, installation, clock, log }),
-    limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits } : null,
-    cache: { bytesMax: docker.cacheBytes, hoursMax: cacheHoursMax },
-    disk,
-    clock,
-    log,
-  });
-  for (const [field, runtime] of Object.entries(docker.runtimes)) {
-    const { runtimes } = engine.facts;
-    if (!runtimes.includes(runtime))
-      log.warn(
-        { runtime, runtimes },
-        `the engine lacks the runtime that SLIPWAY_RUNTIME_${field.toUpperCase()} names: apps with containerRuntime ${field} are refused until it has it`,
-      );
-  }
+  const builder = await openBuilder(config, common);
+  warnOfMissingRuntimes(runtimes, engine, log);
   log.info(
     { engine: engine.facts.version },
     "apps run in containers, each app in a network of its own",
@@ -144,6 +100,72 @@ export async function openDockerDriver(
     files,
     onListening: (port) => letAppsCall(firewall, { config, port, log }),
   };
+}
+
+/** Warns the operator when containers can reach the services of this machine. */
+function warnOfOpenNetworks(
+  { docker, appNetwork }: DockerDriverConfig,
+  firewall: Firewall | null,
+  log: Log,
+): void {
+  if (firewall !== null) {
+    if (docker.areBuildsClosed) return;
+    log.warn(
+      "builds of images can reach the services of this machine: SLIPWAY_DOCKER_BUILD_NETWORK is open",
+    );
+    return;
+  }
+  const why =
+    appNetwork.mode === "shared"
+      ? "SLIPWAY_APP_NETWORK is shared"
+      : "firewall rules need root and nft";
+  log.warn(
+    `apps can reach the services of this machine, and not the platform at ${hostName}: ${why}`,
+  );
+}
+
+/** Warns the operator that apps with some values of `containerRuntime` will be refused. */
+function warnOfMissingRuntimes(
+  wanted: DockerDriverConfig["docker"]["runtimes"],
+  engine: Engine,
+  log: Log,
+): void {
+  const { runtimes } = engine.facts;
+  for (const [field, runtime] of Object.entries(wanted)) {
+    if (!runtimes.includes(runtime))
+      log.warn(
+        { runtime, runtimes },
+        `the engine lacks the runtime that SLIPWAY_RUNTIME_${field.toUpperCase()} names: apps with containerRuntime ${field} are refused until it has it`,
+      );
+  }
+}
+
+type BuilderParts = Pick<DockerBuilderOptions, "installationId" | "names" | "disk"> &
+  BuildSegmentOptions & { readonly engine: Engine; readonly firewall: Firewall | null };
+
+/** Opens the builder of images, with steps as isolated and limited as this machine allows. */
+async function openBuilder(
+  config: DockerDriverConfig,
+  parts: BuilderParts,
+): Promise<DockerBuilder> {
+  const { toolEnvironment, buildTimeoutSeconds, docker } = config;
+  const { engine, firewall } = parts;
+  return new DockerBuilder({
+    ...parts,
+    buildsDir: config.paths.buildsDir,
+    runtimeDir: ownFiles.pythonRuntime,
+    toolEnvironment,
+    registry: docker.registry,
+    moreRegistries: docker.moreRegistries,
+    engineEnvironment: { DOCKER_HOST: docker.host },
+    userOf: (projectId) =>
+      process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0),
+    buildTimeoutMs: buildTimeoutSeconds * 1000,
+    firewall: firewall?.buildBridge ? firewall : null,
+    segment: await openSegment(config, parts),
+    limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits } : null,
+    cache: { bytesMax: docker.cacheBytes, hoursMax: cacheHoursMax },
+  });
 }
 
 /**
