@@ -26,7 +26,7 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
    * How many calls the replicas of an app can handle when fully scaled out; undefined: the app is
    * gone.
    */
-  readonly placesOf: (appId: AppId) => number | undefined;
+  readonly slotsMaxOf: (appId: AppId) => number | undefined;
   /** True while runs of the app must not be claimed: they wait in the database. */
   readonly isStopped: (appId: AppId) => boolean;
   readonly runsMax: number;
@@ -103,7 +103,7 @@ export class Runner {
    */
   reserve(appId: AppId, bytes: number): boolean {
     if (this.#isQuiet || this.#backlog.has(appId) || this.#options.isStopped(appId)) return false;
-    const slots = this.#options.placesOf(appId);
+    const slots = this.#options.slotsMaxOf(appId);
     if (
       slots === undefined ||
       this.#admission.free(appId, slots) === 0 ||
@@ -170,13 +170,13 @@ export class Runner {
   }
 
   #claimWhenHalfFree(appId: AppId): void {
-    if (this.#admission.isHalfFree(appId, this.#options.placesOf(appId) ?? 0))
+    if (this.#admission.isHalfFree(appId, this.#options.slotsMaxOf(appId) ?? 0))
       this.#claiming.nudge();
   }
 
   async #claim(): Promise<void> {
     if (this.#isQuiet) return;
-    const { store, placesOf, isStopped, clock } = this.#options;
+    const { store, slotsMaxOf, isStopped, clock } = this.#options;
     const apps = await store.appsWithWork();
     this.#backlog.clear();
     let wakeMs = Number.POSITIVE_INFINITY;
@@ -190,7 +190,7 @@ export class Runner {
         this.#waiting.noteStop(appId);
         continue;
       }
-      const free = this.#admission.free(appId, placesOf(appId) ?? 0);
+      const free = this.#admission.free(appId, slotsMaxOf(appId) ?? 0);
       if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
     }
     this.#cancelWake();

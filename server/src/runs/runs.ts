@@ -14,9 +14,11 @@ import { AnswerMemory } from "./answer-memory.ts";
 import { Enqueue, type EnqueueOptions } from "./enqueue.ts";
 import type { ExecutionParts } from "./execution.ts";
 import { HeldRuns } from "./held-runs.ts";
+import { LiveSettings } from "./live-settings.ts";
+import { ReplicaHolds } from "./replica-holds.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import { RunStore } from "./run-store.ts";
-import { Runner, type ReplicaRef } from "./runner.ts";
+import { Runner } from "./runner.ts";
 import { RunSettlement } from "./settlement.ts";
 
 export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clock" | "log"> & {
@@ -48,52 +50,36 @@ const leaseMsDefault = 30_000;
  */
 export class Runs implements AsyncAccept {
   readonly #options: RunsOptions;
-  readonly #store: RunStore;
   readonly #leases: Leases<"runs">;
   readonly #heldRuns: NonNullable<RunsOptions["heldRuns"]>;
+  readonly #replicaHolds: ReplicaHolds;
   readonly #settlement: RunSettlement;
   readonly #runner: Runner;
   readonly #enqueue: Enqueue;
-  /**
-   * Marks replicas busy with runs that an earlier process sent, until this process holds each run.
-   */
-  readonly #holds = new Map<RunId, () => void>();
   readonly #unlisten: (() => void)[] = [];
 
   constructor(options: RunsOptions) {
     this.#options = options;
-    const {
-      db,
-      sealer,
-      outbox,
-      clock,
-      log,
-      instanceId,
-      proxy,
-      calledApps,
-      scheduler,
-      answerBytesMax,
-      leaseMs = leaseMsDefault,
-    } = options;
-    const { onStep } = options;
+    const { db, sealer, outbox, clock, log, instanceId, onStep } = options;
+    const { proxy, calledApps, scheduler, answerBytesMax, bodyBytesMax, ownerKeyOf } = options;
+    const { leaseMs = leaseMsDefault } = options;
     const store = new RunStore({ db, holder: instanceId, leaseMs });
-    this.#store = store;
+    const settings = new LiveSettings(options.routes);
     this.#leases = new Leases({ db, table: "runs", holder: instanceId, leaseMs, log, clock });
     this.#heldRuns = options.heldRuns ?? new HeldRuns({ clock, log });
+    this.#replicaHolds = new ReplicaHolds({ store, calledApps });
     this.#settlement = new RunSettlement({ db, store, outbox, sealer, clock, log, onStep });
-    const { bodyBytesMax, ownerKeyOf } = options;
-    const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
     const common = {
       store,
       clock,
       log,
       answerBytesMax,
-      keepsAnswers,
       scheduler,
-      hasReplicaAlone: (appId: AppId) => this.#live(appId)?.replicaConcurrency === 1,
       heldRuns: this.#heldRuns,
       settlement: this.#settlement,
-      callMsMax: (appId: AppId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000,
+      keepsAnswers: (appId: AppId) => settings.keepsAnswers(appId),
+      hasReplicaAlone: (appId: AppId) => settings.hasReplicaAlone(appId),
+      callMsMax: (appId: AppId) => settings.callMsMax(appId),
     };
     this.#runner = new Runner({
       store,
@@ -112,12 +98,12 @@ export class Runs implements AsyncAccept {
         startMsMax: (leaseMs * 3) / 4,
       },
       recovery: common,
-      placesOf: (appId) => this.#slotsOf(appId),
+      slotsMaxOf: (appId) => settings.slotsMax(appId),
       isStopped: options.isStopped,
       runsMax: options.runsAtOnce,
       lineLengthMax: options.lineLength,
-      onTakenOver: (runId, replica) => this.#holdFor(runId, replica),
-      onLooked: () => this.#releaseOthers(),
+      onTakenOver: (runId, replica) => this.#replicaHolds.takeOver(runId, replica),
+      onLooked: () => this.#replicaHolds.releaseOthers(),
     });
     this.#enqueue = new Enqueue({
       db,
@@ -152,9 +138,7 @@ export class Runs implements AsyncAccept {
    */
   async prepare(): Promise<void> {
     await this.#leases.endEarlier();
-    for (const { runId, appId, replicaId } of await this.#store.leftRunning()) {
-      this.#holds.set(runId, this.#options.calledApps.hold(appId, replicaId));
-    }
+    await this.#replicaHolds.holdAll();
   }
 
   start(): void {
@@ -183,40 +167,6 @@ export class Runs implements AsyncAccept {
     await this.#runner.stop(waitMs);
     await this.#settlement.stop();
     await this.#heldRuns.close();
-    for (const release of this.#holds.values()) release();
-  }
-
-  #live(
-    appId: AppId,
-  ): NonNullable<NonNullable<ReturnType<Routes["byAppId"]>>["live"]>["settings"] | undefined {
-    return this.#options.routes.byAppId(appId)?.live?.settings;
-  }
-
-  #slotsOf(appId: AppId): number | undefined {
-    const live = this.#live(appId);
-    return live === undefined ? undefined : live.maxReplicaCount * live.replicaConcurrency;
-  }
-
-  /**
-   * Releases the replicas of runs that an earlier process had sent, and that another platform has
-   * taken over or ended.
-   */
-  async #releaseOthers(): Promise<void> {
-    if (this.#holds.size === 0) return;
-    const stillRunning = new Set((await this.#store.leftRunning()).map(({ runId }) => runId));
-    for (const [runId, release] of this.#holds) {
-      if (stillRunning.has(runId)) continue;
-      this.#holds.delete(runId);
-      release();
-    }
-  }
-
-  /** Keeps the replica of a run busy until the returned function is called. */
-  #holdFor(runId: RunId, replica: ReplicaRef | null): () => void {
-    const earlierHold = this.#holds.get(runId);
-    this.#holds.delete(runId);
-    if (earlierHold !== undefined) return earlierHold;
-    if (replica === null) return () => undefined;
-    return this.#options.calledApps.hold(replica.appId, replica.replicaId);
+    this.#replicaHolds.releaseAll();
   }
 }
