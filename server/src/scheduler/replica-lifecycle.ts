@@ -14,7 +14,7 @@ import { Fleet, type Replica, type ReplicaEnd } from "./replica.ts";
 import { ReplicaDrain } from "./replica-drain.ts";
 import { ReplicaEnds } from "./replica-ends.ts";
 import { ReplicaLines, type LineStore } from "./replica-lines.ts";
-import { ReplicaRemoval } from "./replica-removal.ts";
+import { ReplicaRemoval, type RemovalEvents } from "./replica-removal.ts";
 import type { ReplicaRows } from "./replica-rows.ts";
 import { ReplicaStarter, type EnvironmentOf } from "./replica-starter.ts";
 import type { ReplicaState } from "./replica-state.ts";
@@ -74,79 +74,40 @@ export class ReplicaLifecycle {
     const { driver, rows, routes, occupancy, environmentOf, exitMs, pendingMs, clock, log } = parts;
     const { fleet } = this;
     const { onChange } = listener;
-    const probe = parts.probe ?? networkProbe(clock);
-    const backend = {
-      instanceId: parts.instanceId,
-      installationId: driver.installationId,
-      name: driver.name,
-      isShared: driver.isShared,
-    };
     const writer = new RowWriter({ rows, clock, log });
-    const ends = new ReplicaEnds({ lines: parts.lines, clock, log });
-    const removal = new ReplicaRemoval({
-      driver,
-      writer,
-      fleet,
-      counters,
-      clock,
-      log,
-      events: {
-        onGone: (replica, end) => this.#shownEnd(replica, end),
-        onEnd: (replica, end, stateBefore) => {
-          listener.onEnd(replica, end, { stateBefore, hadCalls: this.#hasCalls(replica) });
-          onChange(replica.appId);
-        },
-        onForgotten: (replica, end) => {
-          listener.onForgotten(replica);
-          void ends.report(replica, end);
-        },
-      },
-    });
+    const common = { driver, writer, fleet, counters, clock, log, onChange };
+    this.ends = new ReplicaEnds({ lines: parts.lines, clock, log });
+    const removal = new ReplicaRemoval({ ...common, events: this.#endEvents(listener) });
     const ownerOf = (replicaId: ReplicaId) => removal.ownerOf(replicaId);
     const lines = new ReplicaLines({ store: parts.lines, ownerOf, clock, log });
-    const drain = new ReplicaDrain({
-      driver,
-      writer,
-      occupancy,
-      exitMs,
-      removal,
-      clock,
-      log,
-      onChange,
-    });
+    const drain = new ReplicaDrain({ ...common, occupancy, exitMs, removal });
     const watch = new ReplicaWatch({
-      driver,
-      probe,
-      writer,
-      fleet,
-      counters,
-      pendingMs,
+      ...common,
       drain,
-      clock,
-      onChange,
+      probe: parts.probe ?? networkProbe(clock),
+      pendingMs,
       onReady: (replica) => {
         listener.onReady(replica);
         onChange(replica.appId);
       },
       onNotice: (replica, text) => lines.notice(replica, text),
     });
+    const backend = {
+      instanceId: parts.instanceId,
+      installationId: driver.installationId,
+      name: driver.name,
+      isShared: driver.isShared,
+    };
     this.starter = new ReplicaStarter({
-      driver,
+      ...common,
       backend,
       rows,
-      writer,
-      fleet,
       environmentOf,
       restartsOf: (appId) => routes.byAppId(appId)?.restarts ?? 0,
-      counters,
       watch,
       removal,
-      clock,
-      log,
-      onChange,
     });
     this.drain = drain;
-    this.ends = ends;
     this.lines = lines;
     this.#parts = parts;
     this.#adoptParts = { ...parts, backend, writer, fleet, watch, drain, removal };
@@ -208,6 +169,21 @@ export class ReplicaLifecycle {
     if (replica === undefined) return;
     if (event.kind === "started") this.#watch.started(replica, event);
     else this.#removal.remove(replica, { ...event, at: event.at ?? replica.seenAtMs });
+  }
+
+  /** What happens when a replica is gone, and when its last lines are stored. */
+  #endEvents({ onChange, onEnd, onForgotten }: ReplicaListener): RemovalEvents {
+    return {
+      onGone: (replica, end) => this.#shownEnd(replica, end),
+      onEnd: (replica, end, stateBefore) => {
+        onEnd(replica, end, { stateBefore, hadCalls: this.#hasCalls(replica) });
+        onChange(replica.appId);
+      },
+      onForgotten: (replica, end) => {
+        onForgotten(replica);
+        void this.ends.report(replica, end);
+      },
+    };
   }
 
   /** The end of a replica that is gone, as the app's owner sees it. */

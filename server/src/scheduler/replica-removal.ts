@@ -11,20 +11,22 @@ import type { RowWriter } from "./row-writer.ts";
 /** The app to which the lines of a replica belong. */
 type LineOwner = Pick<ReplicaRelease, "projectId" | "appId">;
 
+/** Callbacks about a replica that is gone. Each must return at once. */
+export type RemovalEvents = {
+  /** Called first; returns the end as it is to be shown to the app's owner. */
+  readonly onGone: (replica: Replica, end: ReplicaEnd) => ReplicaEnd;
+  /** `stateBefore` is the state before the end. Lines may follow until `onForgotten`. */
+  readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
+  /** Called when the replica's end and all its lines are stored. */
+  readonly onForgotten: (replica: Replica, end: ReplicaEnd) => void;
+};
+
 type RemovalParts = Pick<Foundation, "clock" | "log"> & {
   readonly driver: Pick<Driver, "forget">;
   readonly writer: RowWriter;
   readonly fleet: Fleet;
   readonly counters: Counters;
-  /** Callbacks about a replica that is gone. Each must return at once. */
-  readonly events: {
-    /** Called first; returns the end as it is to be shown to the app's owner. */
-    readonly onGone: (replica: Replica, end: ReplicaEnd) => ReplicaEnd;
-    /** `stateBefore` is the state before the end. Lines may follow until `onForgotten`. */
-    readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
-    /** Called when the replica's end and all its lines are stored. */
-    readonly onForgotten: (replica: Replica, end: ReplicaEnd) => void;
-  };
+  readonly events: RemovalEvents;
 };
 
 /** Removes replicas that are gone. */
