@@ -65,16 +65,7 @@ export function readConfig(environment: Environment) {
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
     driver: parseChoice<"auto" | DriverName>("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) ?? "auto",
-    /** Networks of apps. */
-    appNetwork: {
-      mode:
-        parseChoice<"auto" | "own" | "shared">(
-          "SLIPWAY_APP_NETWORK",
-          text("SLIPWAY_APP_NETWORK"),
-        ) ?? "auto",
-      allowed: parseRanges("SLIPWAY_APP_NETWORK_ALLOW", text("SLIPWAY_APP_NETWORK_ALLOW"), 4),
-      nameServers: parseNameServers(text("SLIPWAY_APP_NAME_SERVERS")),
-    },
+    appNetwork: appNetworkSettings(text),
     docker: dockerSettings(text, integer),
     ...gitSettings(text, integer),
     uploadSizeBytes: integer("SLIPWAY_UPLOAD_SIZE_MB") * 1e6,
@@ -162,6 +153,16 @@ function refuse(why: string): never {
 }
 
 type Read<Value> = (name: PlatformSettingName) => Value;
+
+function appNetworkSettings(text: Read<string | null>) {
+  return {
+    mode:
+      parseChoice<"auto" | "own" | "shared">("SLIPWAY_APP_NETWORK", text("SLIPWAY_APP_NETWORK")) ??
+      "auto",
+    allowed: parseRanges("SLIPWAY_APP_NETWORK_ALLOW", text("SLIPWAY_APP_NETWORK_ALLOW"), 4),
+    nameServers: parseNameServers(text("SLIPWAY_APP_NAME_SERVERS")),
+  };
+}
 
 function dockerSettings(text: Read<string | null>, integer: Read<number>) {
   const name = text("SLIPWAY_IMAGE_REGISTRY");

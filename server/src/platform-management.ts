@@ -16,6 +16,7 @@ import { endPushes, requestCancel } from "#deploy/end-builds.ts";
 import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
 import { openLogs } from "#logs/open.ts";
 import { openMembership, openPeople } from "#people/open.ts";
+import type { PushPages } from "#pushes/commit-statuses.ts";
 import { openPushes } from "#pushes/open.ts";
 import { openFileRuns } from "#runs/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
@@ -84,10 +85,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
     builds: receiver,
     guard,
     findCredential: (projectId, host) => useCases.credentials.forFetch(projectId, host),
-    pages: {
-      appEndpoint: (projectId, name) => appEndpoint(urls(), projectId, name),
-      buildPage: (build) => buildPage(urls(), build),
-    },
+    pages: pagesAt(urls),
   });
   const mail = identity.people.mailer;
   const billing = openBilling(settings, {
@@ -127,6 +125,14 @@ export async function openManagement(settings: Settings, parts: Parts) {
       clock: foundation.clock,
       urls,
     },
+  };
+}
+
+/** The addresses that reports of a push contain. */
+function pagesAt(urls: () => Urls): PushPages {
+  return {
+    appEndpoint: (projectId, name) => appEndpoint(urls(), projectId, name),
+    buildPage: (build) => buildPage(urls(), build),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Urls } from "#api/urls.ts";
 import { openBuilds } from "#deploy/open.ts";
 import type { BuildQueue } from "#deploy/queue.ts";
 import { startRollOuts } from "#deploy/roll-out-loop.ts";
+import type { TrialStarter } from "#deploy/trial.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
@@ -14,6 +15,7 @@ import type { Log } from "#lib/log.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
 import { openListener } from "#proxy/open.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { openStore } from "#store/open.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
@@ -26,6 +28,7 @@ import {
   openManagement,
   type OnStep,
   type OpenedManagement,
+  type Settings,
 } from "./platform-management.ts";
 import { openMetrics } from "./platform-metrics.ts";
 import { sealedColumns } from "./platform-sealed.ts";
@@ -95,27 +98,13 @@ async function assemble(
     onUnused: () => queue?.noteUnused(),
     onStep,
   });
-  const { opened, identity, limits, routes, webhooks, guard, ownerKeyOf } = management;
-  const { useCases, appLogs, buildLogs } = management.api;
-  const { driver, builder, disk } = opened;
+  const { opened, identity, routes, webhooks, guard } = management;
+  const { disk, driver } = opened;
   // An external database has a disk of its own.
   const storeRefusal = (): string | null =>
     config.databaseUrl === null ? disk.storeRefusal() : null;
-  const calls = await openCalls(settings, {
-    ...foundation,
-    ...limits,
-    tokens: identity.tokens,
-    routes,
-    driver,
-    storeRefusal,
-    webhooks,
-    guard,
-    onStep,
-    ownerKeyOf,
-    builds: management.receiver,
-    lines: appLogs,
-    environmentOf: (appId) => useCases.secrets.environmentOf(appId),
-  });
+  const areas = { foundation, management };
+  const calls = await openCallsOver(settings, { ...areas, storeRefusal, onStep });
   const { scheduler, runs } = calls;
   const health = new Health({ db, clock, storeRefusal });
   const port = await listen(config, { ...calls, management, health, ownUrls, lifecycle });
@@ -128,17 +117,7 @@ async function assemble(
   const { keys } = identity;
   await bootstrap({ db, keys, file: settings.paths.bootstrapFile, ...urls, clock, log });
 
-  queue = await openBuilds(settings, {
-    ...foundation,
-    credentials: useCases.credentials,
-    secretsOf: (appId) => useCases.secrets.environmentOf(appId),
-    driver,
-    builder,
-    guard,
-    buildLogs,
-    trial: scheduler,
-    refreshRoute: (appId) => routes.refresh(appId),
-  });
+  queue = await openBuildsOver(settings, { ...areas, trial: scheduler });
   startRollOuts({ ...foundation, ...calls, ...identity.membership, routes });
   await lifecycle.start();
   health.serve(lifecycle);
@@ -154,6 +133,56 @@ async function assemble(
     guard,
   });
   return { baseUrl: urls.baseUrl, lost, replicas: () => countReplicas(scheduler) };
+}
+
+type Areas = { readonly foundation: Foundation; readonly management: OpenedManagement };
+
+type CallsOverParts = Areas & {
+  readonly storeRefusal: () => string | null;
+  readonly onStep: OnStep;
+};
+
+/** Opens proxy, scheduler and runs, with what they use of the management. */
+function openCallsOver(
+  settings: Settings,
+  { foundation, management, ...parts }: CallsOverParts,
+): ReturnType<typeof openCalls> {
+  const { opened, identity, limits, receiver, routes, webhooks, guard, ownerKeyOf } = management;
+  const { useCases, appLogs } = management.api;
+  return openCalls(settings, {
+    ...foundation,
+    ...limits,
+    ...parts,
+    tokens: identity.tokens,
+    routes,
+    driver: opened.driver,
+    webhooks,
+    guard,
+    ownerKeyOf,
+    builds: receiver,
+    lines: appLogs,
+    environmentOf: (appId) => useCases.secrets.environmentOf(appId),
+  });
+}
+
+/** Opens the queue of builds, with what it uses of the management. */
+function openBuildsOver(
+  settings: Settings,
+  { foundation, management, trial }: Areas & { readonly trial: TrialStarter },
+): Promise<BuildQueue> {
+  const { opened, routes, guard } = management;
+  const { useCases, buildLogs } = management.api;
+  return openBuilds(settings, {
+    ...foundation,
+    credentials: useCases.credentials,
+    secretsOf: (appId) => useCases.secrets.environmentOf(appId),
+    driver: opened.driver,
+    builder: opened.builder,
+    guard,
+    buildLogs,
+    trial,
+    refreshRoute: (appId) => routes.refresh(appId),
+  });
 }
 
 function countReplicas(scheduler: Scheduler): number {
