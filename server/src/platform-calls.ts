@@ -44,33 +44,22 @@ type Parts = Foundation &
 /** Extra time to close the runs, after running calls have ended. */
 const runsCloseMs = 10_000;
 
+type SchedulerSettings = {
+  readonly replicaExitSeconds: number;
+  readonly replicaPendingSeconds: number;
+  readonly paths: { readonly endsFile: string };
+};
+
+type CallSettings = ProxySettings &
+  RunSettings &
+  SchedulerSettings & { readonly drainSeconds: number };
+
 /**
  * Opens proxy, scheduler and runs. When this resolves, replicas are known and managed; runs are
  * processed only after `runs.start()`.
  */
-export async function openCalls(
-  settings: ProxySettings &
-    RunSettings & {
-      readonly drainSeconds: number;
-      readonly replicaExitSeconds: number;
-      readonly replicaPendingSeconds: number;
-      readonly paths: { readonly endsFile: string };
-    },
-  parts: Parts,
-) {
-  const {
-    db,
-    notifications,
-    clock,
-    log,
-    lifecycle,
-    tokens,
-    routes,
-    driver,
-    lines,
-    environmentOf,
-    allowance,
-  } = parts;
+export async function openCalls(settings: CallSettings, parts: Parts) {
+  const { notifications, clock, log, lifecycle, tokens, routes, driver } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
   const records = openCallRecords(parts, (call) => scheduler.brokeOff(call));
   const view = new ReplicaView();
@@ -89,55 +78,66 @@ export async function openCalls(
     forwarding: forwardingTo(parts, settings.resultBytesMax),
   });
   notifications.listen("tokens", () => proxy.tokensChanged());
-  const exitMs = settings.replicaExitSeconds * 1000;
-  const pendingMs = settings.replicaPendingSeconds * 1000;
-  const rows = new ReplicaStore(db);
-  const { endsFile } = settings.paths;
-  const scheduler = new Scheduler({
-    driver,
-    instanceId: parts.instanceId,
-    rows,
-    routes,
-    view,
-    environmentOf,
-    lines,
-    exitMs,
-    pendingMs,
-    endsFile,
-    demand: proxy.apps,
-    occupancy: proxy.apps,
-    allowance: withStoppedApps(allowance, routes),
-    clock,
-    log,
-  });
+  const scheduler = createScheduler(settings, { ...parts, proxy, view });
   const { runs, runUseCases } = openRuns(settings, { ...parts, proxy, scheduler, refusalOf });
   await runs.prepare();
   await scheduler.start();
   lifecycle.onClose("scheduler", () => scheduler.stop());
   const drainMs = settings.drainSeconds * 1000;
   lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
-  const { sampler } = scheduler;
-  const uses = new UseOfReplicas({ sampler, clock, log });
-  const replicaUses = (): Promise<ReplicaUses> => uses.get();
-  const replicas = () => scheduler.replicas();
-  const calls = () => proxy.apps.meters();
-  const useHistory = new UseHistory({ db, sampler, replicas, calls, clock, log, lifecycle });
-  useHistory.start();
+  const use = openUse(parts, { proxy, scheduler });
   const { runRetentionDays, callRetentionDays } = settings;
   const { callDaysOf } = parts;
   startSchedulerRetention({ runRetentionDays, callRetentionDays, callDaysOf }, parts);
-  const execs = new ReplicaExecs({ driver, clock });
   return {
-    execs,
+    execs: new ReplicaExecs({ driver, clock }),
     proxy,
     scheduler,
     runs,
     runUseCases,
     records,
     ...releaseConditions({ proxy, scheduler, view }),
-    replicaUses,
-    useHistory,
+    ...use,
   };
+}
+
+/** Creates the scheduler, which does nothing until it is started. */
+function createScheduler(
+  { replicaExitSeconds, replicaPendingSeconds, paths }: SchedulerSettings,
+  parts: Parts & { readonly proxy: Proxy; readonly view: ReplicaView },
+): Scheduler {
+  const { db, clock, log, driver, routes, lines, environmentOf, allowance, proxy, view } = parts;
+  return new Scheduler({
+    driver,
+    instanceId: parts.instanceId,
+    rows: new ReplicaStore(db),
+    routes,
+    view,
+    environmentOf,
+    lines,
+    exitMs: replicaExitSeconds * 1000,
+    pendingMs: replicaPendingSeconds * 1000,
+    endsFile: paths.endsFile,
+    demand: proxy.apps,
+    occupancy: proxy.apps,
+    allowance: withStoppedApps(allowance, routes),
+    clock,
+    log,
+  });
+}
+
+/** Begins to record what replicas use; the result says it for now and for the past. */
+function openUse(
+  { db, clock, log, lifecycle }: Foundation,
+  { proxy, scheduler }: { readonly proxy: Proxy; readonly scheduler: Scheduler },
+) {
+  const { sampler } = scheduler;
+  const uses = new UseOfReplicas({ sampler, clock, log });
+  const replicas = () => scheduler.replicas();
+  const calls = () => proxy.apps.meters();
+  const useHistory = new UseHistory({ db, sampler, replicas, calls, clock, log, lifecycle });
+  useHistory.start();
+  return { replicaUses: (): Promise<ReplicaUses> => uses.get(), useHistory };
 }
 
 /** Functions for the condition of an app's releases, and for a release's share of the calls. */
