@@ -372,6 +372,15 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Stop the platform on this machine; its data stays.",
     load: async () => (await import("./down.ts")).down,
   },
+  service: {
+    topic: "Platform",
+    about: "Let systemd run the platform, from the start of the machine on.",
+    verbs: verbsOf(async () => (await import("./service.ts")).service, {
+      install: "Install, enable and start the service.",
+      remove: "Stop and remove the service; its data stays.",
+      print: "Print the unit.",
+    }),
+  },
   start: {
     topic: "Platform",
     about: "Start the platform in this terminal. It is configured with environment variables.",

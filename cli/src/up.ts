@@ -13,7 +13,7 @@ import {
   trustOption,
   type Installation,
 } from "./installation.ts";
-import { command } from "./command.ts";
+import { command, type Given } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
 import type { Machine } from "./machine.ts";
 import { printJson } from "./output.ts";
@@ -22,6 +22,7 @@ import { Progress } from "./progress.ts";
 import { publicUrlFinding } from "./public-url.ts";
 import { buildDashboard } from "./build-dashboard.ts";
 import { Refused } from "./refused.ts";
+import { hasService, isActive } from "./systemd.ts";
 import { isOfServiceAccount, readSignIns, writeSignIn } from "./sign-ins.ts";
 import { keepToken } from "./stored-token.ts";
 import { takeTurn } from "./up-turn.ts";
@@ -47,6 +48,9 @@ const lookEveryMs = 100;
 /** How many of the platform's last lines are shown. */
 const shownLines = 15;
 
+const aboutService =
+  "Its log: journalctl -u slipway. To restart it: systemctl restart slipway. To stop it: systemctl stop slipway";
+
 /** Starts the platform. */
 export const up = command({
   name: "up",
@@ -55,39 +59,76 @@ export const up = command({
   options: trustOption,
   async run(given, machine) {
     const installation = await trustedInstallation(given, machine);
-    const bootstrap =
-      (await running(installation, machine)) ?? (await start(installation, machine));
-    // Whatever answers at the public URL, or will one day, is not given the token.
-    const { baseUrl, localUrl, dashboardUrl, ownerEmail } = bootstrap;
-    const signedInAt = await signIn(bootstrap, installation, machine);
-    const isSignedIn = signedInAt !== null;
-    const url = signedInAt ?? localUrl;
-    if (baseUrl !== url) {
-      machine.tell(
-        `Commands on this machine use ${url}. On others: slipway login --url ${baseUrl}`,
-      );
-    }
-    if (baseUrl !== localUrl) {
-      const { state, about, todo } = await publicUrlFinding(bootstrap);
-      if (state === "warning") machine.tell(`Warning: ${about}. ${todo}`);
-    }
-    if (given.has("json")) {
-      printJson(machine, { url, dashboardUrl, dataDir: installation.dataDir, isSignedIn });
+    if (hasService(installation)) {
+      await signInToService({ given, installation, machine }, checkActive);
       return;
     }
-    machine.tell(
-      `Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${bootstrapFile(installation)})`,
-    );
-    machine.tell(`Its log is ${logFileOf(installation)}. To stop it: slipway down`);
-    if (isSignedIn) machine.tell("Next, in an empty folder: slipway init, then slipway deploy");
+    const bootstrap =
+      (await alreadyRunning(installation, machine)) ?? (await start(installation, machine));
+    const log = `Its log is ${logFileOf(installation)}. To stop it: slipway down`;
+    await greet(bootstrap, log, { given, installation, machine });
   },
 });
+
+/** A command that starts the platform, on this machine. */
+type Start = {
+  readonly given: Given;
+  readonly installation: Installation;
+  readonly machine: Machine;
+};
+
+/**
+ * Waits until the platform answers that systemd starts, and signs in. `check` is called again and
+ * again; it throws when the platform will not start.
+ */
+export async function signInToService(start: Start, check: () => void): Promise<void> {
+  const bootstrap = await othersReadiness(start.installation, start.machine, check);
+  await greet(bootstrap, aboutService, start);
+}
+
+function checkActive(): void {
+  if (isActive()) return;
+  throw new Refused(
+    "The platform of this data folder is the service slipway, which does not run. Start it: systemctl start slipway. Its log: journalctl -u slipway",
+  );
+}
+
+/** Signs in, and says where everything is. */
+async function greet(
+  bootstrap: Bootstrap,
+  log: string,
+  { given, installation, machine }: Start,
+): Promise<void> {
+  // Whatever answers at the public URL, or will one day, is not given the token.
+  const { baseUrl, localUrl, dashboardUrl, ownerEmail } = bootstrap;
+  const signedInAt = await signIn(bootstrap, installation, machine);
+  const isSignedIn = signedInAt !== null;
+  const url = signedInAt ?? localUrl;
+  if (baseUrl !== url) {
+    machine.tell(`Commands on this machine use ${url}. On others: slipway login --url ${baseUrl}`);
+  }
+  if (baseUrl !== localUrl) {
+    const { state, about, todo } = await publicUrlFinding(bootstrap);
+    if (state === "warning") machine.tell(`Warning: ${about}. ${todo}`);
+  }
+  if (given.has("json")) {
+    printJson(machine, { url, dashboardUrl, dataDir: installation.dataDir, isSignedIn });
+    return;
+  }
+  machine.tell(
+    `Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${bootstrapFile(installation)})`,
+  );
+  machine.tell(log);
+  if (isSignedIn) machine.tell("Next, in an empty folder: slipway init, then slipway deploy");
+}
 
 async function start(installation: Installation, machine: Machine): Promise<Bootstrap> {
   const endTurn = await turn(installation, machine);
   try {
     // Another command has started it until now.
-    return (await running(installation, machine)) ?? (await startAlone(installation, machine));
+    return (
+      (await alreadyRunning(installation, machine)) ?? (await startAlone(installation, machine))
+    );
   } finally {
     endTurn();
   }
@@ -126,13 +167,22 @@ async function startAlone(installation: Installation, machine: Machine): Promise
 }
 
 /** Waits for a platform that was starting already, such as after Ctrl-C. */
-async function othersReadiness(installation: Installation, machine: Machine): Promise<Bootstrap> {
+async function othersReadiness(
+  installation: Installation,
+  machine: Machine,
+  check: () => void = () => undefined,
+): Promise<Bootstrap> {
   const progress = new Progress(machine);
   const beganMs = performance.now();
   try {
     for (;;) {
-      const bootstrap = await running(installation, machine, () => progress.clear());
-      if (bootstrap !== null) return bootstrap;
+      const bootstrap = await running(installation, machine);
+      if (bootstrap !== null) {
+        progress.clear();
+        machine.tell(`The platform runs at ${bootstrap.baseUrl}.`);
+        return bootstrap;
+      }
+      check();
       const elapsedMs = performance.now() - beganMs;
       if (elapsedMs > readyMs)
         throw new Refused(
@@ -149,11 +199,7 @@ async function othersReadiness(installation: Installation, machine: Machine): Pr
 }
 
 /** What runs on this data folder; null when nothing answers. */
-async function running(
-  installation: Installation,
-  machine: Machine,
-  onFound: () => void = () => undefined,
-): Promise<Bootstrap | null> {
+async function running(installation: Installation, machine: Machine): Promise<Bootstrap | null> {
   const bootstrap = readBootstrap(installation);
   if (bootstrap === null) return null;
   try {
@@ -162,8 +208,16 @@ async function running(
     if (!(error instanceof Refused)) throw error;
     if (!(error instanceof ApiRefused) || error.status !== 401) return null;
   }
-  onFound();
-  machine.tell(`The platform runs already at ${bootstrap.baseUrl}.`);
+  return bootstrap;
+}
+
+/** The same, and says so. */
+async function alreadyRunning(
+  installation: Installation,
+  machine: Machine,
+): Promise<Bootstrap | null> {
+  const bootstrap = await running(installation, machine);
+  if (bootstrap !== null) machine.tell(`The platform runs already at ${bootstrap.baseUrl}.`);
   return bootstrap;
 }
 

@@ -112,7 +112,7 @@ test("up that is interrupted says that the platform goes on, and the next one wa
   );
   const second = await slipway(["up"]).ended;
   assert.deepEqual([second.code, second.stdout], [0, ""], second.stderr);
-  assert.match(second.stderr, /^The platform runs already at /);
+  assert.match(second.stderr, /^The platform runs at /);
   assert.match(readFileSync(join(dataDir, "platform.log"), "utf8"), /^slipway ready /m);
   assert.equal((await slipway(["down"]).ended).code, 0);
 });

@@ -37,8 +37,8 @@ export const rules: readonly Rule[] = [
   // What assembles the platform.
   { changed: /^server\/src\/[^/]+\.ts$/, tests: /^(restart|stop|interface|metrics|driver-choice)/ },
   { changed: /^(contract|client)\//, tests: /^(interface|published-client|cli-whole-platform)/ },
-  { changed: /^cli\//, tests: /^(cli-|exec$|npm-start|upgrade-data|audit-chain-cli)/ },
-  { changed: /^tools\/pack/, tests: /^(cli-package|platform-package)/ },
+  { changed: /^cli\//, tests: /^(cli-|exec$|npm-start|upgrade-data|audit-chain-cli|service-)/ },
+  { changed: /^tools\/pack/, tests: /^(cli-package|platform-package|service-)/ },
   {
     changed: /^(server\/src\/store\/postgres\/|cli\/src\/installation)/,
     tests: /^platform-package/,

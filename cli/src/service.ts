@@ -1,0 +1,163 @@
+// `slipway service`: the platform as a service of systemd, which starts it with the machine.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { command } from "./command.ts";
+import {
+  findInstallation,
+  trustedInstallation,
+  trustOption,
+  type Installation,
+} from "./installation.ts";
+import type { Machine } from "./machine.ts";
+import { output, printJson } from "./output.ts";
+import { plainLines } from "./plain-text.ts";
+import { Refused } from "./refused.ts";
+import { serviceSettings, serviceUnit, settingsFile, stopUnit } from "./service-unit.ts";
+import { hasService, hasSystemd, isActive, systemctl, unitFile } from "./systemd.ts";
+import { signInToService } from "./up.ts";
+
+/** The number of restarts at which waiting for the service ends. */
+const restartsMax = 3;
+/** How many of the platform's last lines are shown. */
+const shownLines = 15;
+
+const install = command({
+  name: "service install",
+  about: `Let systemd run the platform, now and whenever the machine starts. Needs root. The settings of this
+shell (such as SLIPWAY_PORT) go to ${settingsFile}, unless that file is there. A second time it
+renews the unit, and restarts the platform when the unit has changed.`,
+  examples: ["service install"],
+  options: trustOption,
+  async run(given, machine) {
+    checkSystemd("install");
+    const installation = await trustedInstallation(given, machine);
+    checkDataDir(installation);
+    checkReady(installation);
+    keepSettings(machine);
+    const unit = serviceUnit(installation);
+    const isChanged = !existsSync(unitFile) || readFileSync(unitFile, "utf8") !== unit;
+    if (isChanged) {
+      writeFileSync(unitFile, unit, { mode: 0o644 });
+      systemctl("daemon-reload");
+    }
+    systemctl("enable", "slipway");
+    systemctl(isChanged ? "restart" : "start", "slipway");
+    machine.tell(
+      `The service slipway is installed: ${unitFile}, with the settings in ${settingsFile}.`,
+    );
+    await signInToService({ given, installation, machine }, checkStarts);
+  },
+});
+
+const remove = command({
+  name: "service remove",
+  about: `Stop the platform that systemd runs, and its replicas, and remove its unit. Needs root. Data and settings stay.`,
+  examples: ["service remove"],
+  options: trustOption,
+  async run(given, machine) {
+    checkSystemd("remove");
+    const installation = await trustedInstallation(given, machine);
+    const isInstalled = existsSync(unitFile);
+    checkDataDir(installation);
+    if (isInstalled) {
+      systemctl("disable", "--now", "slipway");
+      endReplicas(installation);
+      rmSync(unitFile, { force: true });
+      systemctl("daemon-reload");
+    }
+    output(given, machine, { isInstalled: false, wasInstalled: isInstalled }, () =>
+      machine.print(
+        isInstalled
+          ? `The service slipway is removed. Its data stays in ${installation.dataDir}, and its settings in ${settingsFile}.`
+          : "There is no service slipway.",
+      ),
+    );
+  },
+});
+
+const print = command({
+  name: "service print",
+  about: "Print the unit that install would write, for other ways to install it.",
+  examples: ["service print"],
+  run: (given, machine) => {
+    const unit = serviceUnit(findInstallation(machine));
+    if (given.has("json")) printJson(machine, { file: unitFile, unit });
+    else machine.write(unit);
+    return Promise.resolve();
+  },
+});
+
+/** The commands, by their verbs. */
+export const service = { install, remove, print } as const;
+
+function checkSystemd(verb: string): void {
+  if (!hasSystemd())
+    throw new Refused(
+      "Systemd does not run here, so that there are no services. To run the platform in the background: slipway up",
+    );
+  if (process.getuid?.() !== 0)
+    throw new Refused(`A service needs root. Type: sudo slipway service ${verb}`);
+}
+
+/** Refuses to touch the service of another data folder. */
+function checkDataDir(installation: Installation): void {
+  if (!existsSync(unitFile) || hasService(installation)) return;
+  throw new Refused(
+    `The service slipway has another data folder than ${installation.dataDir}: see SLIPWAY_DATA_DIR in ${unitFile}. Set this variable to the same folder, and try again.`,
+  );
+}
+
+function checkReady({ root, node, dataDir }: Installation): void {
+  if (/[/\\]_npx[/\\]/.test(root))
+    throw new Refused(
+      "npx keeps its packages only for a while. Type: npm install --global slipway, then: slipway service install",
+    );
+  if (!existsSync(node))
+    throw new Refused("This platform was never set up. Type first: slipway up, then slipway down");
+  if (isActive() || !existsSync(`${dataDir}/slipway.pid`)) return;
+  throw new Refused(
+    `A platform that is no service uses ${dataDir}. Stop it first: slipway down. Then: slipway service install`,
+  );
+}
+
+/** Writes the settings, unless a person or an earlier installation has. */
+function keepSettings({ environment }: Machine): void {
+  if (existsSync(settingsFile)) return;
+  mkdirSync(dirname(settingsFile), { recursive: true, mode: 0o755 });
+  writeFileSync(settingsFile, serviceSettings(environment), { mode: 0o600 });
+}
+
+/** Does what `slipway down` does, with the settings of the service. */
+function endReplicas(installation: Installation): void {
+  const file = "/run/systemd/system/slipway-stop.service";
+  writeFileSync(file, stopUnit(installation));
+  try {
+    systemctl("daemon-reload");
+    systemctl("start", "slipway-stop");
+  } catch (error) {
+    throw new Refused(
+      `${lastLines("slipway-stop")}\n\nThe replicas could not be ended; see above. Its settings are in ${settingsFile}. To try again: slipway service remove`,
+      { cause: error },
+    );
+  } finally {
+    rmSync(file, { force: true });
+  }
+}
+
+/** Throws, with the last lines of the log, when the service ends again and again. */
+function checkStarts(): void {
+  const shown = ["show", "--property=NRestarts", "--value", "slipway"];
+  const restarts = Number(spawnSync("systemctl", shown, { encoding: "utf8" }).stdout);
+  if (restarts < restartsMax) return;
+  throw new Refused(
+    `${lastLines("slipway")}\n\nThe service ends at its start; see above. Its settings are in ${settingsFile}. To try again: systemctl restart slipway`,
+  );
+}
+
+/** What a unit has printed last. */
+function lastLines(unit: string): string {
+  const options = [`--unit=${unit}`, "--output=cat", "--no-pager", `--lines=${shownLines}`];
+  const { stdout } = spawnSync("journalctl", options, { encoding: "utf8" });
+  return plainLines(stdout.trimEnd());
+}
