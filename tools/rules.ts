@@ -94,3 +94,43 @@ export const environmentReaders: readonly Exception[] = [
 export const clockReaders: readonly Exception[] = [
   { path: "server/src/lib/clock.ts", reason: "is the clock" },
 ];
+
+/**
+ * Files other than stores that may have queries, each in the area of the database: they work on
+ * connections of their own, or complete for any table what stores write.
+ */
+export const queryWriters: readonly Exception[] = [
+  {
+    path: "server/src/store/postgres/embedded.ts",
+    reason: "creates the database on the server that it has started",
+  },
+  {
+    path: "server/src/store/kept-connection.ts",
+    reason: "asks whether its own connection still answers",
+  },
+  {
+    path: "server/src/store/database-lock.ts",
+    reason: "holds the lock on a connection of its own, before the tables exist",
+  },
+  {
+    path: "server/src/store/migrate.ts",
+    reason: "changes the schema, so that its queries cannot have types from it",
+  },
+  {
+    path: "server/src/store/runtime-role.ts",
+    reason: "grants rights to the role that the platform works with, as another role",
+  },
+  {
+    path: "server/src/store/database.ts",
+    reason: "prepares connections, and runs the texts of the stores",
+  },
+  {
+    path: "server/src/store/lease.ts",
+    reason: "claims and extends the rows that the stores select, of any table",
+  },
+  {
+    path: "server/src/store/older-rows.ts",
+    reason: "deletes the rows that the stores select, of any table",
+  },
+  { path: "server/src/store/notify.ts", reason: "sends notifications, which are no rows" },
+];

@@ -5,18 +5,16 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { sql } from "kysely";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import { renameSafely, writeFileSafely } from "#lib/write-file.ts";
 import type { Urls } from "#api/urls.ts";
-import { hasProjects } from "#accounts/project-store.ts";
+import { hasProjects, lockBootstrap } from "#accounts/project-store.ts";
 import { findProject, createPerson, createProject } from "#accounts/projects.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import { platformActor, record, type By } from "#audit/record.ts";
-import { bootstrapLock } from "#store/advisory-locks.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 
@@ -54,7 +52,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
   const pendingFile = `${file}.pending`;
   await settlePending(db, { file, pendingFile });
   const isFirst = await db.transaction().execute(async (tx) => {
-    await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(tx);
+    await lockBootstrap(tx);
     if (await hasProjects(tx)) return false;
     const content = await createFirstProject(tx, options);
     writeFileSafely(pendingFile, format(content));

@@ -3,11 +3,10 @@
 // neither a missing database nor a full disk, so those only make the platform unready. A probe
 // triggers the database check, which runs at most once a second and never concurrently, regardless
 // of the number of probes.
-import { sql } from "kysely";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
-import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
+import { takesWrites } from "#store/health-store.ts";
 
 export type HealthOptions = Pick<Foundation, "db" | "clock"> & {
   /**
@@ -59,16 +58,4 @@ export class Health {
       ? null
       : "The database does not accept writes at the moment, so no async runs can be accepted.";
   }
-}
-
-/**
- * Commits a few bytes to the write-ahead log, which also detects a full or read-only disk; stores
- * nothing.
- */
-async function takesWrites(db: Db): Promise<boolean> {
-  const { rows } = await sql<{ setting: string }>`
-    select current_setting('transaction_read_only') as setting, pg_logical_emit_message(true, 'slipway', 'health')`.execute(
-    db,
-  );
-  return rows[0]?.setting === "off";
 }

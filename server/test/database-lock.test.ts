@@ -7,6 +7,7 @@ import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
+import { platformLock } from "#store/advisory-locks.ts";
 import type { Db } from "#store/database.ts";
 import { DatabaseLock } from "#store/database-lock.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -39,7 +40,7 @@ async function held(t: TestContext, url: Secret, instanceId: string): Promise<Da
 /** Process ids of the database's sides of connections that have the lock, or wait for it. */
 async function sessions(db: Db, isGranted: boolean): Promise<number[]> {
   const { rows } = await sql<{ pid: number }>`
-    select pid from pg_locks where locktype = 'advisory' and objid = 7070003 and granted = ${isGranted}
+    select pid from pg_locks where locktype = 'advisory' and objid = ${platformLock} and granted = ${isGranted}
        and database = (select oid from pg_database where datname = current_database())`.execute(db);
   return rows.map(({ pid }) => pid);
 }

@@ -7,6 +7,7 @@ import { copyFileSync, readFileSync, rmSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
+import { platformLock } from "#store/advisory-locks.ts";
 import { drawTests } from "#test/support/drawn-cases.ts";
 import { emptyDatabase } from "#test/support/database.ts";
 import { deploy } from "#test/support/examples.ts";
@@ -111,7 +112,7 @@ test("a platform whose database another one has taken says so and ends", async (
     t.after(() => client.end());
     await client.connect();
   }
-  const taken = taker.query("select pg_advisory_lock(7070003)");
+  const taken = taker.query("select pg_advisory_lock($1)", [platformLock]);
   await until("it waits for the lock", async () => {
     const waiting = await other.query(
       "select from pg_locks where locktype = 'advisory' and not granted",

@@ -232,20 +232,59 @@ describe("shape", () => {
 });
 
 describe("queries", () => {
-  const text = 'await db.selectFrom("apps").select("id").execute();';
-  test("a query beside other code of the server is refused", () => {
-    const found = one(queryFindings(sourcesOf({ "server/src/apps/a.ts": text })));
-    assert.equal(found.rule, "queries");
-    assert.match(found.what, /\*-store\.ts/);
+  const database = [{ path: "server/src/store/database.ts", reason: "runs what stores write" }];
+  const check = (files: Record<string, string>) => queryFindings(sourcesOf(files), database);
+
+  for (const text of [
+    'await db.selectFrom("apps").select("id").execute();',
+    'import { sql } from "kysely";',
+    'import { sql as text, type RawBuilder } from "kysely";',
+    'import * as kysely from "kysely";',
+    'import { changeRows, type Db } from "#store/database.ts";',
+    'await client.query("select id from apps");',
+    "await write(`\n  insert into apps (id) values (${id})`);",
+    'const text = "update apps as app set name = $1";',
+    'const text = "DELETE FROM apps";',
+    "const text = `with recursive old (id) as (${chosen}) select 1`;",
+    'const text = "select 1";',
+    'const text = "select pg_advisory_xact_lock($1)";',
+    'const text = "lock table apps";',
+    'const text = "id = $1 for no key update skip locked";',
+  ]) {
+    test(`a query beside other code of the server is refused: ${text}`, () => {
+      const found = one(check({ "server/src/apps/a.ts": text }));
+      assert.equal(found.rule, "queries");
+      assert.match(found.what, /\*-store\.ts/);
+    });
+    test(`a store, files of the list, and tests have it: ${text}`, () => {
+      const files = {
+        "server/src/apps/app-store.ts": text,
+        "server/src/store/database.ts": text,
+        "server/src/apps/a.test.ts": text,
+        "server/test/a.test.ts": text,
+      };
+      assert.deepEqual(check(files), []);
+    });
+  }
+  for (const text of [
+    'import type { RawBuilder } from "kysely";',
+    'import { type RawBuilder } from "kysely";',
+    'import type { Db } from "#store/database.ts";',
+    "const what = /could not select device driver from here/;",
+    'const text = "select an app from the list, or update it";',
+    'throw new Fault("busy", "Delete the app from the project, then set it again.");',
+    "const text = `with ${count} apps as before`;",
+  ]) {
+    test(`what is no query is no finding: ${text}`, () => {
+      assert.deepEqual(check({ "server/src/apps/a.ts": text }), []);
+    });
+  }
+  test("another file of the area of the database is not excepted", () => {
+    one(check({ "server/src/store/a.ts": 'await client.query("select id from apps");' }));
   });
-  test("a store, the area of the database, and tests have them", () => {
-    const files = {
-      "server/src/apps/app-store.ts": text,
-      "server/src/store/a.ts": text,
-      "server/src/apps/a.test.ts": text,
-      "server/test/a.test.ts": text,
-    };
-    assert.deepEqual(queryFindings(sourcesOf(files)), []);
+  test("an exception for a file without queries is a finding", () => {
+    const found = one(check({ "server/src/store/database.ts": "export type A = 1;" }));
+    assert.match(found.what, /store\/database\.ts is not needed/);
   });
 });
 

@@ -1,10 +1,9 @@
 // Keys for gates that give each person the same share of something, however many projects they own.
-import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
-import { readRow, type Db } from "#store/database.ts";
-import { ownerKey } from "#store/project-owner.ts";
+import type { Db } from "#store/database.ts";
+import { readOwnerKey } from "#store/project-owner-store.ts";
 
 /** Returns the key that all projects of one owner share. */
 export type OwnerKeyOf = (projectId: ProjectId) => Promise<string>;
@@ -21,7 +20,7 @@ export function ownerKeys({ db, clock }: { readonly db: Db; readonly clock: Cloc
   return (projectId) => {
     const cached = keys.get(projectId);
     if (cached !== undefined && cached.untilMs > clock.monotonicMs()) return cached.key;
-    const fresh = { key: readKey(db, projectId), untilMs: clock.monotonicMs() + freshMs };
+    const fresh = { key: readOwnerKey(db, projectId), untilMs: clock.monotonicMs() + freshMs };
     keys.set(projectId, fresh);
     // A failed read is not cached.
     fresh.key.catch(() => {
@@ -29,11 +28,4 @@ export function ownerKeys({ db, clock }: { readonly db: Db; readonly clock: Cloc
     });
     return fresh.key;
   };
-}
-
-async function readKey(db: Db, projectId: ProjectId): Promise<string> {
-  const row = await readRow<{ readonly key: string }>(
-    db,
-  )`select ${ownerKey(sql`${projectId}::text`)} as key`;
-  return row?.key ?? projectId;
 }

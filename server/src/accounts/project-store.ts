@@ -3,6 +3,7 @@
 import { sql, type Insertable, type SelectQueryBuilder, type Selectable } from "kysely";
 import { noSuchProject } from "#lib/fault.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
+import { bootstrapLock } from "#store/advisory-locks.ts";
 import { countRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
@@ -11,6 +12,14 @@ export type ProjectRow = Selectable<Tables["projects"]>;
 /** The project, or undefined. */
 export function projectById(db: Db, id: ProjectId): Promise<ProjectRow | undefined> {
   return liveProject(db, id).executeTakeFirst();
+}
+
+/**
+ * Serializes platforms that start together on an empty database, until the transaction ends: one
+ * creates the first project, and the others then see it.
+ */
+export async function lockBootstrap(tx: Tx): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(tx);
 }
 
 /** True when there is or was any project. */

@@ -10,7 +10,7 @@ import { addBuildLines } from "#logs/build-log-store.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
-import { ownerKey } from "#store/project-owner.ts";
+import { ownerKey } from "#store/project-owner-store.ts";
 import { lastLines } from "./build-ending.ts";
 import { isEnd, buildStatesBefore, takesMax } from "./build-states.ts";
 import { failReleases } from "./release-store.ts";

@@ -1,4 +1,5 @@
-// Writes records of plain calls and counts of omitted calls: many rows, one statement.
+// Writes records of plain calls and counts of omitted calls: many rows, one statement. Also says
+// which of them are old.
 import { sql, type RawBuilder } from "kysely";
 import type { Db } from "#store/database.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -70,4 +71,21 @@ export async function countLeftOut(
     .select((select) => select.fn.sum<number | null>("calls").as("calls"))
     .executeTakeFirstOrThrow();
   return Number(row.calls ?? 0);
+}
+
+/**
+ * The condition on `calls` that selects the app's calls that ended before `before`. A call ends
+ * within minutes after it is received, so the time of that, which the index by app has, narrows
+ * them down.
+ */
+export function isOldCall(appId: AppId, before: Date): RawBuilder<unknown> {
+  return sql`app_id = ${appId} and received_at < ${before} and ended_at < ${before}`;
+}
+
+/**
+ * The condition on `calls_left_out` that selects the app's counts from before `before`. Uses the
+ * index `calls_left_out_by_app`.
+ */
+export function isOldLeftOut(appId: AppId, before: Date): RawBuilder<unknown> {
+  return sql`app_id = ${appId} and at < ${before}`;
 }

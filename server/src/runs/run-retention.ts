@@ -4,9 +4,9 @@ import type { AppId } from "#lib/ids.ts";
 import type { Clock } from "#lib/clock.ts";
 import { daysAgo, type RemovalStep } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
-import { sql } from "kysely";
 import { olderRows, rowsWhere } from "#store/older-rows.ts";
 import { stepsByApp, type DaysOfProjects } from "#store/steps-by-app.ts";
+import { isOldCall, isOldLeftOut } from "./call-record-store.ts";
 import { deleteOldRequests } from "./dead-run-store.ts";
 
 /** The batch size for rows that may have bodies of megabytes. */
@@ -73,19 +73,16 @@ function callSteps(db: Db, before: Date, appId: AppId | undefined): RemovalStep[
       olderRows(db, { name: names.leftOut, table: "calls_left_out", time: "at", before }),
     ];
   }
-  // The conditions use the indexes by app, hence the one on `received_at`; a call ends within
-  // minutes after it is received.
-  const isOfApp = sql`app_id = ${appId}`;
   return [
     rowsWhere(db, {
       name: names.calls,
       table: "calls",
-      which: sql`${isOfApp} and received_at < ${before} and ended_at < ${before}`,
+      which: isOldCall(appId, before),
     }),
     rowsWhere(db, {
       name: names.leftOut,
       table: "calls_left_out",
-      which: sql`${isOfApp} and at < ${before}`,
+      which: isOldLeftOut(appId, before),
     }),
   ];
 }

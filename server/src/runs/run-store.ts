@@ -364,6 +364,24 @@ export class RunStore {
   }
 }
 
+/**
+ * Selects the app's runs that are due, for `Leases.claim`: the one due first comes first, and each
+ * becomes queued.
+ */
+export function dueRunsOf(appId: AppId) {
+  return {
+    where: sql`app_id = ${appId} and state = 'pending' and due_at <= clock_timestamp()`,
+    order: sql`due_at, id`,
+    set: sql`state = 'queued', queued_at = clock_timestamp()`,
+  };
+}
+
+/**
+ * Selects the running runs, for `Leases.claim`, which takes those whose lease has expired: the
+ * longest-expired one comes first.
+ */
+export const interruptedRuns = { where: sql`state = 'running'`, order: sql`lease_until` };
+
 /** Whether `run-states.ts` allows the run to move from its state to the given final state. */
 const mayBecomeGiven = sql<boolean>`(${sql.join(
   finalStates.map(

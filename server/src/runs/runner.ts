@@ -1,6 +1,5 @@
 // Processes runs: claims as many of each app as capacity allows, renews the leases of held runs,
 // takes over the runs of a lost platform, and stops without losing anything.
-import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -11,7 +10,13 @@ import { Admission } from "./admission.ts";
 import { Execution, type ExecutionParts } from "./execution.ts";
 import { Recovery, type RecoveryParts } from "./recovery.ts";
 import type { OnRunStep } from "./run-steps.ts";
-import type { HeldRun, RunStore, RunWork } from "./run-store.ts";
+import {
+  dueRunsOf,
+  interruptedRuns,
+  type HeldRun,
+  type RunStore,
+  type RunWork,
+} from "./run-store.ts";
 
 /** The replica that a run was sent to. */
 export type ReplicaRef = { readonly appId: AppId; readonly replicaId: ReplicaId };
@@ -201,12 +206,7 @@ export class Runner {
   /** Claims up to `free` runs of the app and begins them; returns how many it found. */
   async #claimOf(appId: AppId, free: number): Promise<number> {
     const { leases, store, onStep } = this.#options;
-    const claimed = await leases.claim({
-      where: sql`app_id = ${appId} and state = 'pending' and due_at <= clock_timestamp()`,
-      order: sql`due_at, id`,
-      limit: free,
-      set: sql`state = 'queued', queued_at = clock_timestamp()`,
-    });
+    const claimed = await leases.claim({ ...dueRunsOf(appId), limit: free });
     if (claimed.length === 0) return 0;
     onStep("run claimed");
     const held = claimed.map(({ id, epoch }) => ({ runId: id, epoch }));
@@ -256,11 +256,7 @@ export class Runner {
     // itself.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
-    const claimed = await leases.claim({
-      where: sql`state = 'running'`,
-      order: sql`lease_until`,
-      limit: takenOverMax,
-    });
+    const claimed = await leases.claim({ ...interruptedRuns, limit: takenOverMax });
     if (claimed.length > 0) await this.#recover(claimed);
     if (claimed.length === takenOverMax) this.#reaping.nudge();
     await onLooked();

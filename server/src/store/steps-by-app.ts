@@ -2,6 +2,7 @@
 // a scan of all rows would skip the rows that are kept longer again and again.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
+import { appsAfter, appsPage } from "./app-pages-store.ts";
 import type { Db } from "./database.ts";
 
 /**
@@ -9,8 +10,6 @@ import type { Db } from "./database.ts";
  * projects have the same number. Answers from memory.
  */
 export type DaysOfProjects = () => ((projectId: ProjectId) => number) | null;
-
-const appsPage = 500;
 
 /**
  * The steps of one turn: those of all apps at once, or of each app with the days of its project.
@@ -33,14 +32,4 @@ export async function* stepsByApp(
     after = apps.at(-1)?.appId ?? null;
     if (apps.length < appsPage) return;
   }
-}
-
-/** A page of the apps whose ids follow `after`, in the order of their ids. No locks. */
-async function appsAfter(
-  db: Db,
-  after: AppId | null,
-): Promise<{ readonly appId: AppId; readonly projectId: ProjectId }[]> {
-  let rows = db.selectFrom("apps").select(["id as appId", "project_id as projectId"]);
-  if (after !== null) rows = rows.where("id", ">", after);
-  return await rows.orderBy("id").limit(appsPage).execute();
 }

@@ -1,10 +1,10 @@
 // Watches the machine's clock for the platform and reports steps soon. At the start, compares the
 // clock with the last time in the database, since nothing else shows a step that happened while the
 // platform was down.
-import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";
 import type { Foundation } from "./foundation.ts";
+import { readLatestTime } from "./latest-time-store.ts";
 
 /** Steps are reported within a second or two; reading the clock costs nothing. */
 const readEveryMs = 2_000;
@@ -18,12 +18,7 @@ export async function watchClock(
   { db, lifecycle, log }: Pick<Foundation, "db" | "lifecycle" | "log">,
 ): Promise<void> {
   clock.watch(log);
-  const { rows } = await sql<{ at: Date | null }>`
-    select greatest((select at from audit_log order by id desc limit 1),
-                    (select max(seen_at) from replicas where stopped_at is null)) as at`.execute(
-    db,
-  );
-  const lastMs = rows[0]?.at?.getTime() ?? clock.now();
+  const lastMs = (await readLatestTime(db))?.getTime() ?? clock.now();
   const passedMs = clock.now() - lastMs;
   const seconds = Math.round(passedMs / 1000);
   if (passedMs > awayMsMax) {

@@ -5,7 +5,7 @@ import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import { readRows, type Db, type Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
-import { ownerKey } from "#store/project-owner.ts";
+import { ownerKey } from "#store/project-owner-store.ts";
 import type { NewDelivery } from "./delivery.ts";
 
 /** The columns of a new row. */

@@ -2,7 +2,6 @@
 // Every platform on the database polls every few seconds for unclaimed forwardings with something
 // to send. New entries send no notification: that would make concurrent changes wait for each
 // other.
-import { sql } from "kysely";
 import { Loop } from "#lib/loop.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -16,6 +15,7 @@ import {
 } from "./forwarding-sender.ts";
 import { forwardingSecretContext } from "./forwarding-use-cases.ts";
 import {
+  dueForwardings,
   followChains,
   forgetChains,
   forgetDeletedProjects,
@@ -100,16 +100,7 @@ export class Forwarder {
   async #claim(scope: Scope): Promise<void> {
     const limit = concurrentMax[scope] - this.#sending[scope].size;
     if (limit <= 0 || this.#stopping.signal.aborted) return;
-    const where = sql`
-      scope = ${scope} and paused_at is null and due_at <= clock_timestamp()
-      and exists (select from audit_links as link
-                   where link.chain = audit_forwardings.chain and link.number > audit_forwardings.position)`;
-    // Forwardings that have waited longest come first.
-    const leases = await this.#leases.claim({
-      where,
-      order: sql`coalesce(delivered_at, created_at), id`,
-      limit,
-    });
+    const leases = await this.#leases.claim({ ...dueForwardings(scope), limit });
     for (const lease of leases) this.#begin(lease, scope);
   }
 

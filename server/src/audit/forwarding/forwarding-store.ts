@@ -34,6 +34,20 @@ export async function readProjectForwarding(
     select ${columns} from audit_forwardings where scope = 'project' and chain = ${projectId} ${lock}`;
 }
 
+/**
+ * Selects the forwardings of one scope that are due and have entries to send, for `Leases.claim`.
+ * Those that have waited longest come first.
+ */
+export function dueForwardings(scope: ForwardingRow["scope"]) {
+  return {
+    where: sql`
+      scope = ${scope} and paused_at is null and due_at <= clock_timestamp()
+      and exists (select from audit_links as link
+                   where link.chain = audit_forwardings.chain and link.number > audit_forwardings.position)`,
+    order: sql`coalesce(delivered_at, created_at), id`,
+  };
+}
+
 /** The forwardings with these ids. No locks. */
 export async function readForwardings(
   db: Db,

@@ -1,0 +1,51 @@
+// Rows of webhooks that are old: which they are, and how they end. All times are the database's.
+import { sql, type RawBuilder } from "kysely";
+import { changeRows, type Db } from "#store/database.ts";
+
+/** Selects at most `limit` deliveries by an age in days. */
+type OldOnes = { readonly days: number; readonly limit: number };
+
+/** The condition on `webhook_deliveries` that selects those that ended more than `days` ago. */
+export function isOldDelivery(days: number): RawBuilder<unknown> {
+  return sql`ended_at < ${daysAgo(days)}`;
+}
+
+/**
+ * The condition on `webhook_endpoints` that selects those older than `days`, without a delivery and
+ * not paused. A delivery inserted meanwhile is still sent, and the next one inserts the endpoint
+ * again.
+ */
+export function isUnusedEndpoint(days: number): RawBuilder<unknown> {
+  return sql`created_at < ${daysAgo(days)} and paused_at is null
+    and not exists (select from webhook_deliveries where endpoint_id = webhook_endpoints.id)`;
+}
+
+/**
+ * Ends deliveries as failed that have waited for a paused endpoint for more than `days`; returns
+ * how many. In no order; skips locked rows.
+ */
+export async function failWaiting(db: Db, { days, limit }: OldOnes): Promise<number> {
+  return await changeRows(db)`
+    update webhook_deliveries set state = 'failed', ended_at = clock_timestamp(),
+           reason = 'Its endpoint was paused for longer than deliveries are kept.'
+     where id in (select id from webhook_deliveries
+                   where created_at < ${daysAgo(days)} and due_at < ${daysAgo(days)}
+                     and state = 'pending' and lease_holder is null
+                   limit ${limit} for update skip locked)`;
+}
+
+/**
+ * Deletes the bodies and the secrets of deliveries that ended more than `days` ago, the
+ * longest-ended first; returns how many. Skips locked rows.
+ */
+export async function dropBodies(db: Db, { days, limit }: OldOnes): Promise<number> {
+  return await changeRows(db)`
+    update webhook_deliveries set body = null, secret_sealed = null
+     where id in (select id from webhook_deliveries
+                   where ended_at < ${daysAgo(days)} and body is not null
+                   order by ended_at limit ${limit} for update skip locked)`;
+}
+
+function daysAgo(days: number): RawBuilder<unknown> {
+  return sql`clock_timestamp() - ${days} * interval '1 day'`;
+}
