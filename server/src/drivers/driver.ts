@@ -272,9 +272,9 @@ export interface Driver {
 
 /**
  * Why a start was refused. `no_capacity`: the backend cannot take the replica now, but may later.
- * `image`: the image is unavailable. `refused`: anything else.
+ * `refused`: anything else.
  */
-export type RefusalKind = "no_capacity" | "image" | "refused";
+export type RefusalKind = "no_capacity" | "refused";
 
 /** Why a replica could not be started, in a sentence for the app's owner. */
 export class StartRefused extends Error {

@@ -72,10 +72,7 @@ async function pull(reference: string, start: ImageStart): Promise<void> {
     if (isUnreachable(error) || start.signal.aborted) throw error;
     const why =
       "is no longer on this machine, and could not be pulled from the platform's registry";
-    throw new StartRefused(`The image of the build ${why}: ${buildAgain}.`, {
-      kind: "image",
-      cause: error,
-    });
+    throw new StartRefused(`The image of the build ${why}: ${buildAgain}.`, { cause: error });
   });
 }
 

@@ -18,10 +18,10 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
     return new StartRefused(message, { ...options, kind: "no_capacity" });
   }
   if (/no such image/i.test(text))
-    return new StartRefused(`The image of the build is no longer on this machine: ${buildAgain}.`, {
-      ...options,
-      kind: "image",
-    });
+    return new StartRefused(
+      `The image of the build is no longer on this machine: ${buildAgain}.`,
+      options,
+    );
   if (/could not select device driver/i.test(text))
     return new StartRefused(
       "The Docker engine cannot give GPUs to containers: the operator has to install NVIDIA's container toolkit and restart the engine.",
