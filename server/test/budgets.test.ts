@@ -1,5 +1,5 @@
 // Budgets on a real database: what is stopped is stopped for every process, survives restarts, ends
-// with the month, and word of it goes out by real mail and real posts.
+// with the month, and its notices go out by real mail and real posts.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, test, type TestContext } from "node:test";
@@ -241,8 +241,8 @@ test("two that set a budget for the first time at once: what the first one stopp
   await until("it goes on", () => planCache.stopOf(projectId, appId) === null);
 });
 
-describe("word of a budget", () => {
-  test("is mailed to the owners and posted to its URL, each word once", async (t) => {
+describe("a notice of a budget", () => {
+  test("is mailed to the owners and posted to its URL, each once", async (t) => {
     const mails = await startMailReceiver(t);
     const receiver = await startReceiver(t);
     const fixture = await openFixture(t, { hasMail: true });
@@ -260,7 +260,7 @@ describe("word of a budget", () => {
     const client = outwardClient(t);
     const notices = budgetNotices({ db, client, mail, clock: systemClock, log: silentLog });
     await until(
-      "word is there",
+      "notices are stored",
       async () => (await db.selectFrom("budget_notices").selectAll().execute()).length === 4,
     );
     notices.start();

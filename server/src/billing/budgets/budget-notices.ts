@@ -35,7 +35,7 @@ const retryWaits: Backoff = { firstMs: 30_000, factor: 2, msMax: 3_600_000, jitt
 export function budgetNotices(parts: BudgetNoticesParts): Loop {
   const { clock, log } = parts;
   const turn = (signal: AbortSignal): Promise<void> => sendDue(parts, signal);
-  return new Loop({ name: "word of budgets", intervalMs, turn, clock, log });
+  return new Loop({ name: "budget notices", intervalMs, turn, clock, log });
 }
 
 async function sendDue(parts: BudgetNoticesParts, signal: AbortSignal): Promise<void> {
