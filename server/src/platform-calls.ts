@@ -4,8 +4,6 @@ import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { Authenticator } from "#accounts/authenticator.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
-import type { RollOutLoopParts } from "#deploy/roll-out-loop.ts";
-import type { ReleaseCondition } from "#deploy/worse.ts";
 import type { Driver } from "#drivers/driver.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
@@ -13,6 +11,7 @@ import { openProxy, type ProxySettings } from "#proxy/open.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import { forwardingTo, openCallRecords, openRuns, type RunSettings } from "#runs/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
+import { releaseConditions } from "#scheduler/release-conditions.ts";
 import { ReplicaExecs } from "#scheduler/replica-execs.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { UseOfReplicas, type ReplicaUses } from "#scheduler/replica-use.ts";
@@ -96,7 +95,12 @@ export async function openCalls(settings: CallSettings, parts: Parts) {
     runs,
     runUseCases,
     records,
-    ...releaseConditions({ proxy, scheduler, view }),
+    conditionsOf: releaseConditions({
+      tallyOf: (appId, releaseId) => proxy.apps.tallyOf(appId, releaseId),
+      serviceOf: (appId, releaseId) => scheduler.serviceOf(appId, releaseId),
+      view,
+    }),
+    shareNow: (appId: AppId, releaseId: ReleaseId) => view.shareNow(appId, releaseId),
     ...use,
   };
 }
@@ -138,27 +142,4 @@ function openUse(
   const useHistory = new UseHistory({ db, sampler, replicas, calls, clock, log, lifecycle });
   useHistory.start();
   return { replicaUses: (): Promise<ReplicaUses> => uses.get(), useHistory };
-}
-
-/** Functions for the condition of an app's releases, and for a release's share of the calls. */
-function releaseConditions(parts: { proxy: Proxy; scheduler: Scheduler; view: ReplicaView }) {
-  const { proxy, scheduler, view } = parts;
-  const conditionOf = (appId: AppId, releaseId: ReleaseId): ReleaseCondition => {
-    const tally = proxy.apps.tallyOf(appId, releaseId);
-    return {
-      calls: tally?.calls ?? 0,
-      failures: tally?.failures ?? 0,
-      failedSeconds: tally?.failedSeconds ?? 0,
-      ...scheduler.serviceOf(appId, releaseId),
-    };
-  };
-  const conditionsOf: RollOutLoopParts["conditionsOf"] = (appId, { old, next }) => ({
-    old: conditionOf(appId, old),
-    next: conditionOf(appId, next),
-    weight: view.weightOf(appId, next),
-  });
-  /** Null: no replica takes calls. */
-  const shareNow = (appId: AppId, releaseId: ReleaseId): number | null =>
-    view.ready(appId).length === 0 ? null : view.weightOf(appId, releaseId);
-  return { conditionsOf, shareNow };
 }

@@ -82,6 +82,11 @@ export class ReplicaView {
     return this.ready(appId)[0]?.releaseId === releaseId ? 1 : 0;
   }
 
+  /** Like `weightOf`; null: no replica of the app takes calls. */
+  shareNow(appId: AppId, releaseId: ReleaseId): number | null {
+    return this.ready(appId).length === 0 ? null : this.weightOf(appId, releaseId);
+  }
+
   /**
    * Why waiting is useless now; undefined while a replica is ready, starting, or about to start.
    */
