@@ -100,10 +100,11 @@ async function stop(platform: Platform, log: Log): Promise<number> {
     log.info("stopped");
     const replicas = platform.replicas();
     if (replicas > 0) {
-      const subject = replicas === 1 ? "1 replica keeps" : `${replicas} replicas keep`;
-      process.stdout.write(
-        `${subject} running and waits for the next npm start; npm run stop ends it\n`,
-      );
+      const notice =
+        replicas === 1
+          ? "1 replica keeps running and waits for the next npm start; npm run stop ends it"
+          : `${replicas} replicas keep running and wait for the next npm start; npm run stop ends them`;
+      process.stdout.write(`${notice}\n`);
     }
     return 0;
   } catch (error) {
