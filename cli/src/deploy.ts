@@ -179,8 +179,9 @@ class Deployment {
     }
     this.#tellChosen(chosen);
     const count = chosen.files.length;
+    const files = count === 1 ? "1 file" : `${count} files`;
     const packed = await pack(chosen.files, (bytes) =>
-      this.#progress.show(`Packing ${count} files: ${megabytes(bytes)}`),
+      this.#progress.show(`Packing ${files}: ${megabytes(bytes)}`),
     );
     try {
       this.#progress.clear();

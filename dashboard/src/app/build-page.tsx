@@ -8,7 +8,7 @@ import { useLiveLines } from "#parts/live-lines.ts";
 import { LogView, type LogLine } from "#parts/log-view.tsx";
 import { Name } from "#parts/name.tsx";
 import { SearchField } from "#parts/search-field.tsx";
-import { Answer, Facts, State, Time, useTitle } from "#parts/show.tsx";
+import { Answer, counted, Facts, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { pathOf, queryClient, refreshMs, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
@@ -120,7 +120,7 @@ function BuildLog({ of: ref }: { readonly of: BuildRef }): ReactNode {
   return (
     <>
       <SearchField
-        found={wanted === "" ? `${lines.length} lines` : `${shown.length} of ${lines.length} lines`}
+        found={`${wanted === "" ? "" : `${shown.length} of `}${counted(lines.length, "line")}`}
       />
       <p className="error" role="alert">
         {problem}

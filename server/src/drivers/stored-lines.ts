@@ -15,8 +15,9 @@ export const inOrderMs = 2_000;
 
 /** The text of the line that replaces `count` dropped lines; null: an unknown number. */
 export function droppedText(count: number | null): string {
-  const lines = count === null ? "Lines" : `${count} lines`;
-  return `[slipway] ${lines} were dropped here: the app wrote faster than its lines can be stored.`;
+  let dropped = "Lines were";
+  if (count !== null) dropped = count === 1 ? "1 line was" : `${count} lines were`;
+  return `[slipway] ${dropped} dropped here: the app wrote faster than its lines can be stored.`;
 }
 
 /** What a driver's reader of the output of one replica needs. */
