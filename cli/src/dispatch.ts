@@ -40,13 +40,13 @@ function isOfSystem(error: unknown): error is Error {
 }
 
 /** A node of the command tree: the words that may follow, and the default when none does. */
-type Place = {
+type CommandNode = {
   readonly words: readonly string[];
   readonly entries: Readonly<Record<string, Entry>>;
   readonly otherwise?: string;
 };
 
-function help({ words, entries }: Place): string {
+function help({ words, entries }: CommandNode): string {
   const shown = Object.entries(entries).filter(([, { isAlias }]) => isAlias !== true);
   const rowsOf = (of: typeof shown) => of.map(([name, { about }]) => [name, about] as const);
   if (words.length > 0)
@@ -60,24 +60,28 @@ function help({ words, entries }: Place): string {
 }
 
 /** Runs the command that `parameters` name. */
-async function run(parameters: readonly string[], place: Place, machine: Machine): Promise<number> {
-  const { words, entries, otherwise } = place;
+async function run(
+  parameters: readonly string[],
+  node: CommandNode,
+  machine: Machine,
+): Promise<number> {
+  const { words, entries, otherwise } = node;
   const [word, ...rest] = parameters;
   if (word === "--help" || word === "-h" || (word === "help" && words.length === 0)) {
     // As in `slipway help apps scale`.
-    if (word === "help" && rest.length > 0) return await run([...rest, "--help"], place, machine);
-    machine.print(help(place));
+    if (word === "help" && rest.length > 0) return await run([...rest, "--help"], node, machine);
+    machine.print(help(node));
     return 0;
   }
   if (otherwise !== undefined && (word === undefined || word.startsWith("-"))) {
     return await run([otherwise, ...parameters], { words, entries }, machine);
   }
   if (word === undefined) {
-    machine.tell(help(place));
+    machine.tell(help(node));
     return exitCodes.misused;
   }
   const entry = Object.hasOwn(entries, word) ? entries[word] : undefined;
-  if (entry === undefined) throw unknown(word, { words, entries }, await verbOfApps(place));
+  if (entry === undefined) throw unknown(word, { words, entries }, await verbOfApps(node));
   if ("load" in entry) return await (await entry.load())(rest, machine);
   const { verbs, otherwise: otherVerb } = entry;
   const next = { words: [...words, word], entries: verbs };
@@ -89,10 +93,10 @@ async function run(parameters: readonly string[], place: Place, machine: Machine
 }
 
 /**
- * The verb that was left out in `slipway builds hello`; undefined: none of the place takes an app
- * alone.
+ * The verb that was left out in `slipway builds hello`; undefined: no command of the node takes
+ * only an app.
  */
-async function verbOfApps({ words, entries }: Place): Promise<string | undefined> {
+async function verbOfApps({ words, entries }: CommandNode): Promise<string | undefined> {
   if (words.length === 0) return undefined;
   for (const verb of ["list", "show"]) {
     const entry = Object.hasOwn(entries, verb) ? entries[verb] : undefined;
@@ -110,7 +114,7 @@ async function verbOfApps({ words, entries }: Place): Promise<string | undefined
 /** Words for one thing, of which a command has one. */
 const removers = ["remove", "delete", "rm", "del"];
 
-function unknown(word: string, { words, entries }: Place, verb: string | undefined): Refused {
+function unknown(word: string, { words, entries }: CommandNode, verb: string | undefined): Refused {
   const known = [...Object.keys(entries), ...(words.length === 0 ? Object.keys(ownOptions) : [])];
   const remover = removers.includes(word) ? known.find((one) => removers.includes(one)) : undefined;
   const meant =

@@ -6,31 +6,33 @@
 /** The most characters of a pattern. */
 export const patternMax = 1000;
 
-/** A place in a pattern; `takes` null: it takes no character. */
-type Place = { readonly takes: ((char: string) => boolean) | null; readonly next: Place[] };
+/** A state of the automaton that matches a pattern; `takes` null: it takes no character. */
+type State = { readonly takes: ((char: string) => boolean) | null; readonly next: State[] };
 
 /** A test of relative paths with `/`; null when the pattern is not valid. */
 export function globTest(pattern: string): ((path: string) => boolean) | null {
   const written = pattern.replace(/^(?:\.?\/)+/, "");
-  const places =
-    pattern.length > patternMax ? null : placesOf(written.endsWith("/") ? `${written}**` : written);
-  if (places === null) return null;
-  const { begin, end } = places;
+  const automaton =
+    pattern.length > patternMax
+      ? null
+      : automatonOf(written.endsWith("/") ? `${written}**` : written);
+  if (automaton === null) return null;
+  const { begin, end } = automaton;
   return (path) => {
     let at = reached([begin]);
     for (const char of path) {
       if (at.size === 0) return false;
-      at = reached([...at].flatMap((place) => (place.takes?.(char) === true ? place.next : [])));
+      at = reached([...at].flatMap((state) => (state.takes?.(char) === true ? state.next : [])));
     }
     return at.has(end);
   };
 }
 
-/** The places that take a character, or end the pattern, from these on. */
-function reached(from: readonly Place[]): Set<Place> {
+/** The states that are reached from these without a character. */
+function reached(from: readonly State[]): Set<State> {
   const found = new Set(from);
-  for (const place of found)
-    if (place.takes === null) for (const next of place.next) found.add(next);
+  for (const state of found)
+    if (state.takes === null) for (const next of state.next) found.add(next);
   return found;
 }
 
@@ -39,14 +41,14 @@ const token = /\*\*\/|\/\*\*$|\*\*|\*|\?|\[([!^]?)((?:\\.|[^\]\\])+)\]|\\(.)|[{}
 const isAny = (): boolean => true;
 const isOfName = (char: string): boolean => char !== "/";
 
-function placesOf(pattern: string): { readonly begin: Place; readonly end: Place } | null {
-  const begin: Place = { takes: null, next: [] };
+function automatonOf(pattern: string): { readonly begin: State; readonly end: State } | null {
+  const begin: State = { takes: null, next: [] };
   let end = begin;
-  const add = (takes: Place["takes"]): Place => {
-    const place: Place = { takes, next: [] };
-    end.next.push(place);
-    end = place;
-    return place;
+  const add = (takes: State["takes"]): State => {
+    const state: State = { takes, next: [] };
+    end.next.push(state);
+    end = state;
+    return state;
   };
   const addMany = (takes: (char: string) => boolean): void => {
     const many = add(null);
@@ -58,7 +60,7 @@ function placesOf(pattern: string): { readonly begin: Place; readonly end: Place
     write();
     before.next.push(add(null));
   };
-  const open: { readonly before: Place; readonly ends: Place[] }[] = [];
+  const open: { readonly before: State; readonly ends: State[] }[] = [];
   for (const [text, not = "", set, escaped] of pattern.matchAll(token)) {
     const choice = open.at(-1);
     if (text === "[" || (text === "\\" && escaped === undefined)) return null;

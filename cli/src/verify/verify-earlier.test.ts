@@ -9,7 +9,7 @@ import {
 import type { Intact } from "./verdict.ts";
 import { headerFault, positionFault } from "./verify-earlier.ts";
 
-const place = (number: number, digit: string): ChainPosition => ({
+const position = (number: number, digit: string): ChainPosition => ({
   number,
   hash: digit.repeat(64),
 });
@@ -27,35 +27,38 @@ const earlier: Intact = {
   project: "p-1",
   exportedAt: "2026-01-01T00:00:00.000Z",
   after: chainBegin,
-  through: place(5, "a"),
+  through: position(5, "a"),
   stub: null,
   checkpoints: 1,
   areSigned: true,
 };
 
 test("a first line fits an earlier export, speaks against it, or leaves nothing to compare", () => {
-  for (const fits of [header(chainBegin, place(5, "a")), header(place(3, "c"), place(9, "b"))]) {
+  for (const fits of [
+    header(chainBegin, position(5, "a")),
+    header(position(3, "c"), position(9, "b")),
+  ]) {
     assert.equal(headerFault(fits, earlier), null);
   }
   assert.equal(
-    headerFault(header(place(5, "a"), place(9, "b")), earlier),
+    headerFault(header(position(5, "a"), position(9, "b")), earlier),
     null,
     "the stub is of its last entry",
   );
   for (const [given, form] of [
-    [header(place(5, "b"), place(9, "b")), { result: "broken", trouble: "altered" }],
-    [header(chainBegin, place(4, "b")), { result: "broken", trouble: "truncated" }],
-    [header(place(6, "b"), place(9, "b")), { result: "unverifiable" }],
-    [header(chainBegin, place(9, "b"), "p-2"), { result: "unverifiable" }],
+    [header(position(5, "b"), position(9, "b")), { result: "broken", trouble: "altered" }],
+    [header(chainBegin, position(4, "b")), { result: "broken", trouble: "truncated" }],
+    [header(position(6, "b"), position(9, "b")), { result: "unverifiable" }],
+    [header(chainBegin, position(9, "b"), "p-2"), { result: "unverifiable" }],
   ] as const) {
     assert.partialDeepStrictEqual(headerFault(given, earlier), form);
   }
 });
 
 test("a place is another one than the earlier export ended with, or says nothing", () => {
-  assert.equal(positionFault(place(5, "a"), 7, earlier), null);
-  assert.equal(positionFault(place(4, "b"), 6, earlier), null);
-  assert.partialDeepStrictEqual(positionFault(place(5, "b"), 7, earlier), {
+  assert.equal(positionFault(position(5, "a"), 7, earlier), null);
+  assert.equal(positionFault(position(4, "b"), 6, earlier), null);
+  assert.partialDeepStrictEqual(positionFault(position(5, "b"), 7, earlier), {
     trouble: "altered",
     line: 7,
     entry: 5,

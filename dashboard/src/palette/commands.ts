@@ -21,14 +21,14 @@ export type Command = {
 
 /** All commands for where the address is. */
 export function useCommands(): readonly Command[] {
-  const places = usePlaces();
+  const pages = usePageCommands();
   const actions = useActions();
   const names = useNames();
-  return [...places, ...actions, ...names];
+  return [...pages, ...actions, ...names];
 }
 
 /** Pages of the app and of the project that are open. */
-export function usePlaces(): readonly Command[] {
+export function usePageCommands(): readonly Command[] {
   const { project = "", app } = useParams({ strict: false });
   const navigate = useNavigate();
   const may = useMay(project);

@@ -4,7 +4,7 @@ import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "rea
 import { ActionIcon } from "@mantine/core";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { Icon } from "#parts/show.tsx";
-import { usePlaces } from "./commands.ts";
+import { usePageCommands } from "./commands.ts";
 import { areSingleKeysOn, isForOthers, pageKeys } from "./shortcuts.ts";
 
 const Palette = lazy(async () => ({ default: (await import("./palette.tsx")).Palette }));
@@ -43,7 +43,7 @@ export function SearchButton(): ReactNode {
 function useKeys(setOpen: (open: "palette" | "shortcuts") => void): void {
   const { project } = useParams({ strict: false });
   const navigate = useNavigate();
-  const places = usePlaces();
+  const pages = usePageCommands();
   const onKey = useRef<(event: KeyboardEvent) => boolean>(() => false);
   const goesAtMs = useRef(Number.NEGATIVE_INFINITY);
   const onLetter = (event: KeyboardEvent): boolean => {
@@ -51,9 +51,9 @@ function useKeys(setOpen: (open: "palette" | "shortcuts") => void): void {
     goesAtMs.current = event.key === "g" && !isSecond ? event.timeStamp : Number.NEGATIVE_INFINITY;
     if (isSecond) {
       const name = event.key === "p" ? "Projects" : pageKeys[event.key];
-      const place = places.find((one) => one.name === name);
-      void place?.run();
-      return place !== undefined;
+      const page = pages.find((one) => one.name === name);
+      void page?.run();
+      return page !== undefined;
     }
     if (event.key === "/") setOpen("palette");
     if (event.key === "?") setOpen("shortcuts");

@@ -1,14 +1,14 @@
 // The keys that work everywhere, and a switch for those that are a single letter.
 import { useState, type ReactNode } from "react";
 import { Button, Checkbox } from "@mantine/core";
-import { usePlaces } from "./commands.ts";
+import { usePageCommands } from "./commands.ts";
 import { Dialog } from "./palette.tsx";
 import { areSingleKeysOn, pageKeys, setSingleKeys } from "./shortcuts.ts";
 
 /** The dialog. */
 export function ShortcutList({ onClose }: { readonly onClose: () => void }): ReactNode {
   const [areOn, setOn] = useState(areSingleKeysOn);
-  const here = new Set(usePlaces().map(({ name }) => name));
+  const here = new Set(usePageCommands().map(({ name }) => name));
   const pages = Object.entries(pageKeys).filter(([, name]) => here.has(name));
   const keys: readonly (readonly [string, readonly string[]])[] = [
     ["Search and commands", ["Ctrl K", "/"]],

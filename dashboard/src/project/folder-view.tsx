@@ -18,14 +18,14 @@ import { UploadList } from "./upload-list.tsx";
 import { filesMax, useUploads } from "./uploads.ts";
 import { ownAddress, volumeOf, volumePath } from "./volume-upload.ts";
 
-type Place = { readonly project: string; readonly dir: string };
+type FolderRef = { readonly project: string; readonly dir: string };
 
 const pageSize = 200;
 /** So many names are looked through for files that an upload would replace. */
 const namesMax = 10_000;
 
 const filesOf = (
-  folder: Place,
+  folder: FolderRef,
   page: { after?: string | undefined; pageSize: number },
   signal?: AbortSignal,
 ) => {
@@ -96,7 +96,7 @@ export function FolderView({ project }: { readonly project: string }): ReactNode
 }
 
 /** Links to all folders on the way. */
-function Trail({ project, dir }: Place): ReactNode {
+function Trail({ project, dir }: FolderRef): ReactNode {
   const names = dir.split("/").filter((name) => name !== "");
   return (
     <nav aria-label="Folder" className="folders">
@@ -126,7 +126,7 @@ function Files({
   project,
   dir,
   entries,
-}: Place & { readonly entries: readonly Entry[] }): ReactNode {
+}: FolderRef & { readonly entries: readonly Entry[] }): ReactNode {
   const mayWrite = useMay(project)("volumes.write");
   return (
     <List
@@ -224,7 +224,7 @@ type Doubt = {
 };
 
 /** Asks before it replaces files that are there. */
-function Upload({ project, dir }: Place): ReactNode {
+function Upload({ project, dir }: FolderRef): ReactNode {
   const [uploads, all] = useUploads(project, () => void changed());
   const [doubt, setDoubt] = useState<Doubt | null>(null);
   const [problem, setProblem] = useState("");
