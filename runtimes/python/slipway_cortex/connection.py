@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, service, seen: bytes = b"") -> None:
         self.service = service
-        self.has_room = True
+        self.writable = True
         self.exchange: Exchange | None = None
         self._seen = seen
         self._buffer = bytearray()
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
             self._since = self.service.now()
         self._buffer += data
         self._received += len(data)
-        if self._phase == _BUSY or not self.has_room:
+        if self._phase == _BUSY or not self.writable:
             if len(self._buffer) > PIPELINED_BYTES_MAX and self._reading:
                 self._reading = False
                 self.transport.pause_reading()
@@ -90,17 +90,17 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def pause_writing(self) -> None:
-        self.has_room = False
+        self.writable = False
         self._since = self.service.now()
         self._unsent = self.transport.get_write_buffer_size()
-        if self.exchange is not None and self.exchange.on_room is not None:
-            self.exchange.on_room(False)
+        if self.exchange is not None and self.exchange.on_writable is not None:
+            self.exchange.on_writable(False)
 
     def resume_writing(self) -> None:
-        self.has_room = True
+        self.writable = True
         if self.exchange is not None:
-            if self.exchange.on_room is not None:
-                self.exchange.on_room(True)
+            if self.exchange.on_writable is not None:
+                self.exchange.on_writable(True)
         elif self._phase in (_HEAD, _LENGTH, _CHUNKS):
             self._resume_reading()
             self._advance()
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
     def expire(self, now: float) -> None:
         """Ends the connection when the client has let its deadline pass. Called by the sweep about each second."""
         waited = now - self._since
-        if not self.has_room:
+        if not self.writable:
             self._expire_stalled(now, waited)
         elif self._phase == _HEAD:
             if not self._buffer:
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
     def _advance(self) -> None:
         self._advancing = True
         try:
-            while self.has_room and self._step():
+            while self.writable and self._step():
                 pass
         except HttpError as error:
             self._refuse(error)

@@ -14,11 +14,21 @@ from .http_answer import EVENT_STREAM, JSON, answer_head, error_extension
 class Exchange:
     """The writing side of one request.
 
-    on_gone() is called once when the client goes before the answer is complete; on_room(has_room) each time the
-    client stops (False) or resumes (True) taking what is streamed. Both are set by whoever makes the answer.
+    on_gone() is called once when the client goes before the answer is complete; on_writable(writable) each time
+    the client stops (False) or resumes (True) taking what is streamed. Both are set by whoever makes the answer.
     """
 
-    __slots__ = ("connection", "run_id", "head_only", "http11", "keep_alive", "gone", "streaming", "on_gone", "on_room")
+    __slots__ = (
+        "connection",
+        "run_id",
+        "head_only",
+        "http11",
+        "keep_alive",
+        "gone",
+        "streaming",
+        "on_gone",
+        "on_writable",
+    )
 
     def __init__(self, connection, head, run_id: str | None) -> None:
         self.connection = connection
@@ -29,7 +39,7 @@ class Exchange:
         self.gone = False
         self.streaming = False
         self.on_gone = None
-        self.on_room = None
+        self.on_writable = None
 
     def answer(self, status: int, body: bytes, content_type: bytes = JSON, fields: bytes = b"") -> None:
         """Sends a whole answer. `fields` are further whole header lines."""
@@ -79,9 +89,9 @@ class Exchange:
         self.connection.write(self._chunk(error_event(failure), error_extension(failure["message"])))
         self._end(True)
 
-    def has_room(self) -> bool:
+    def is_writable(self) -> bool:
         """False while the client does not take what was written."""
-        return self.gone or self.connection.has_room
+        return self.gone or self.connection.writable
 
     def lose(self) -> None:
         """The client has gone. Called by the connection."""
@@ -114,5 +124,5 @@ class Exchange:
     def _end(self, close: bool) -> None:
         self.gone = True
         self.on_gone = None
-        self.on_room = None
+        self.on_writable = None
         self.connection.finish(close)

@@ -14,7 +14,8 @@ HELD = b"slipway-held: 1\r\n"  # Marks the answer to an attach as the run's own.
 class HeldRun:
     """A run that is carried out, or has ended; `table` keeps it.
 
-    on_gone() and on_room(has_room) are as an exchange has them. on_gone() is only called when nobody wants the answer.
+    on_gone() and on_writable(writable) are as an exchange has them. on_gone() is only called when nobody wants the
+    answer.
     """
 
     __slots__ = (
@@ -23,7 +24,7 @@ class HeldRun:
         "gone",
         "streaming",
         "on_gone",
-        "on_room",
+        "on_writable",
         "ended_at",
         "delivered",
         "kept_bytes",
@@ -44,7 +45,7 @@ class HeldRun:
         self.gone = False  # Ended, or wanted by nobody: what the call says from now on is dropped.
         self.streaming = False
         self.on_gone = None
-        self.on_room = None
+        self.on_writable = None
         self.ended_at: float | None = None
         self.delivered = False  # The whole answer was written to somebody.
         self.kept_bytes = 0
@@ -58,7 +59,7 @@ class HeldRun:
         self._body: bytearray | bytes | None = b""  # None: longer than what is kept.
         self._body_bytes = 0
         client.on_gone = self._client_gone
-        client.on_room = self._client_room
+        client.on_writable = self._client_writable
 
     # What the call uses.
 
@@ -69,7 +70,7 @@ class HeldRun:
         self._status = status
         self._content_type = content_type
         self._body_bytes = len(body)
-        self._body = body if self._table.take_room(self, len(body)) else None
+        self._body = body if self._table.reserve(self, len(body)) else None
         client = self._end()
         if client is not None:
             client.answer(status, body, content_type, fields)
@@ -96,11 +97,11 @@ class HeldRun:
             self._body = bytearray()
         self._body_bytes += len(data)
         if self._body is not None:
-            if self._table.take_room(self, len(data)):
+            if self._table.reserve(self, len(data)):
                 self._body += data
             else:
                 self._body = None
-                self._table.give_room(self)
+                self._table.release(self)
         if self._client is not None:
             self._client.stream(data)
 
@@ -120,9 +121,9 @@ class HeldRun:
             return
         self._status = status
         self._content_type = JSON
-        self._table.give_room(self)
+        self._table.release(self)
         self._body_bytes = len(body)
-        self._body = body if self._table.take_room(self, len(body)) else None
+        self._body = body if self._table.reserve(self, len(body)) else None
         client = self._end()
         if client is not None:
             # Which got another answer, and comes to ask for this one.
@@ -130,9 +131,9 @@ class HeldRun:
             client.cut_stream(status, body)
         self._tell_readers()
 
-    def has_room(self) -> bool:
+    def is_writable(self) -> bool:
         """False while the client is there and does not take what was written."""
-        return self._client is None or self._freed or self._client.has_room()
+        return self._client is None or self._freed or self._client.is_writable()
 
     # What the table uses.
 
@@ -151,8 +152,8 @@ class HeldRun:
     def free(self) -> None:
         """From now on the call is not held up by a client that does not read."""
         self._freed = True
-        if self.on_room is not None:
-            self.on_room(True)
+        if self.on_writable is not None:
+            self.on_writable(True)
 
     def lose(self) -> None:
         """Nobody wants the answer any more: the call goes on as any other does whose client has gone."""
@@ -164,18 +165,18 @@ class HeldRun:
 
     def _client_gone(self) -> None:
         self._client = None
-        if self.on_room is not None:
-            self.on_room(True)
+        if self.on_writable is not None:
+            self.on_writable(True)
 
-    def _client_room(self, has_room: bool) -> None:
-        if self.on_room is not None:
-            self.on_room(has_room or self._freed)
+    def _client_writable(self, writable: bool) -> None:
+        if self.on_writable is not None:
+            self.on_writable(writable or self._freed)
 
     def _end(self):
         """Keeps the run as ended; returns the client that is there to be told, or None."""
         self.gone = True
         self.on_gone = None
-        self.on_room = None
+        self.on_writable = None
         client, self._client = self._client, None
         self.delivered = client is not None
         self._table.ended(self)

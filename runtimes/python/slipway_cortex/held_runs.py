@@ -160,9 +160,9 @@ class HeldRuns:
         if self._runs.get(run.held_id) is run:
             del self._runs[run.held_id]
             self._ended.pop(run.held_id, None)
-            self.give_room(run)
+            self.release(run)
 
-    def take_room(self, run: HeldRun, count: int) -> bool:
+    def reserve(self, run: HeldRun, count: int) -> bool:
         """Whether `count` more bytes of the run's body can be kept, for which others may have to be forgotten."""
         if run.kept_bytes + count > RUN_BYTES_MAX:
             return False
@@ -174,7 +174,7 @@ class HeldRuns:
         run.kept_bytes += count
         return True
 
-    def give_room(self, run: HeldRun) -> None:
+    def release(self, run: HeldRun) -> None:
         """Nothing of the run's body is kept any more."""
         self._kept_bytes -= run.kept_bytes
         run.kept_bytes = 0

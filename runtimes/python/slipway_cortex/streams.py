@@ -16,9 +16,9 @@ ITEMS_PER_TURN = 16  # How often a generator that never waits lets the loop do o
 
 
 class ThreadPipe:
-    """Takes pieces from one worker thread to the exchange on the loop; `send` blocks while there is no room."""
+    """Takes pieces from one worker thread to the exchange on the loop; `send` blocks while the client is slower."""
 
-    __slots__ = ("_loop", "_exchange", "_lock", "_pieces", "_bytes", "_scheduled", "_room")
+    __slots__ = ("_loop", "_exchange", "_lock", "_pieces", "_bytes", "_scheduled", "_writable")
 
     def __init__(self, loop, exchange) -> None:
         self._loop = loop
@@ -27,22 +27,22 @@ class ThreadPipe:
         self._pieces: list = []
         self._bytes = 0
         self._scheduled = False
-        self._room = threading.Event()
-        self._room.set()
+        self._writable = threading.Event()
+        self._writable.set()
 
     def open(self) -> None:
         """On the loop: listens for the client going, pausing and resuming."""
         gone = self._exchange.on_gone
 
         def on_gone() -> None:
-            self._room.set()
+            self._writable.set()
             if gone is not None:
                 gone()
 
         self._exchange.on_gone = on_gone
-        self._exchange.on_room = self._on_room
+        self._exchange.on_writable = self._on_writable
         if self._exchange.gone:
-            self._room.set()
+            self._writable.set()
 
     def send(self, data: bytes) -> bool:
         """In the thread: False when the client has gone."""
@@ -52,11 +52,11 @@ class ThreadPipe:
             schedule = not self._scheduled
             self._scheduled = True
             if self._bytes >= WINDOW_BYTES and not self._exchange.gone:
-                self._room.clear()
+                self._writable.clear()
         if schedule:
             self._loop.call_soon_threadsafe(self._flush)
         # Bounded by the connection, which is closed when its client takes nothing for too long.
-        self._room.wait()
+        self._writable.wait()
         return not self._exchange.gone
 
     def _flush(self) -> None:
@@ -66,13 +66,13 @@ class ThreadPipe:
             self._scheduled = False
         for piece in data:
             self._exchange.stream(piece)
-        self._on_room(self._exchange.has_room())
+        self._on_writable(self._exchange.is_writable())
 
-    def _on_room(self, has_room: bool) -> None:
-        if has_room or self._exchange.gone:
-            self._room.set()
+    def _on_writable(self, writable: bool) -> None:
+        if writable or self._exchange.gone:
+            self._writable.set()
         else:
-            self._room.clear()
+            self._writable.clear()
 
 
 def stream_sync(call, iterator) -> None:
@@ -102,22 +102,22 @@ async def stream_async(call, source) -> None:
     exchange = call.exchange
     loop = call.service.loop
     framer = EventFramer()
-    room = None
+    resumed = None
 
-    def on_room(has_room: bool) -> None:
-        if has_room and room is not None and not room.done():
-            room.set_result(None)
+    def on_writable(writable: bool) -> None:
+        if writable and resumed is not None and not resumed.done():
+            resumed.set_result(None)
 
-    exchange.on_room = on_room
+    exchange.on_writable = on_writable
     iterator = source.__aiter__()
     count = 0
     try:
         async for item in iterator:
             exchange.stream(framer.frame(item))
             count += 1
-            if not exchange.has_room():
-                room = loop.create_future()
-                await room
+            if not exchange.is_writable():
+                resumed = loop.create_future()
+                await resumed
             elif count % ITEMS_PER_TURN == 0:
                 await asyncio.sleep(0)
     finally:
