@@ -145,7 +145,7 @@ function stage(t: TestContext, userOf: () => number | null = () => null) {
     await file.writeFile(content);
     await file.close();
     await files.finishIncoming("upload", projectId, content.length);
-    await files.place(path(text), "upload");
+    await files.moveIncoming(path(text), "upload");
   };
   const list = (text: string) => files.list(path(text), { after: "", max: 100 });
   return { files, folder, outside, root, storageDir, path, read, write, list };

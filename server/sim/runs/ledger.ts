@@ -49,7 +49,7 @@ export class Ledger {
   readonly #options: LedgerOptions;
   /** Who knows the answer of which call, and which faults and losses each process was told. */
   readonly #heard = new Map<string, Set<ReplicaCall>>();
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   #violation: Violation | undefined;
 
   constructor(options: LedgerOptions) {
@@ -73,15 +73,15 @@ export class Ledger {
   }
 
   /** The process learned how the latest call of the run has ended without an answer. */
-  told(process: string, runId: RunId, what: string): void {
+  reported(process: string, runId: RunId, what: string): void {
     this.#attemptIsOver(runId);
-    this.#told.add(`${process} ${runId} ${what}`);
+    this.#reported.add(`${process} ${runId} ${what}`);
   }
 
   /** The process learned that the answer to a start cannot be had. */
   lost(process: string, heldId: HeldId): void {
     this.#attemptIsOver(runOf(heldId));
-    this.#told.add(`${process} ${heldId} lost`);
+    this.#reported.add(`${process} ${heldId} lost`);
   }
 
   /** A caller was told that the run is accepted. */
@@ -286,9 +286,9 @@ export class Ledger {
       runId,
       `ended as ${state}, and no replica had begun it: ${reason}`,
     );
-    const isTold = this.#told.has(`${process} ${runId} ${reason}`);
+    const isReported = this.#reported.has(`${process} ${runId} ${reason}`);
     this.expect(
-      isTold,
+      isReported,
       runId,
       `ended as ${state} for a reason that ${process} was never told: ${reason}`,
     );
@@ -349,7 +349,8 @@ export class Ledger {
     // Of a start that was written down, it cannot be known whether the call has reached a replica
     // that is gone.
     const isGone = this.#options.replicas.byId(change.replica_id)?.isAlive !== true;
-    const isLost = isGone || this.#told.has(`${process} ${heldIdOf(runId, change.starts)} lost`);
+    const isLost =
+      isGone || this.#reported.has(`${process} ${heldIdOf(runId, change.starts)} lost`);
     this.expect(isLost, runId, `was interrupted although its answer could be had: ${reason}`);
   }
 }

@@ -57,7 +57,7 @@ export class PlayedHeldRuns implements Pick<
         resolve(attached);
       };
       const lost = (reason: string): void => end({ kind: "lost", reason });
-      const told = (call: ReplicaCall, answer: AppAnswer | null): void => {
+      const ended = (call: ReplicaCall, answer: AppAnswer | null): void => {
         onHeard(call);
         if (answer === null) return lost("the replica's answer broke off");
         const { status, body } = answer;
@@ -75,7 +75,7 @@ export class PlayedHeldRuns implements Pick<
         if (replica === undefined) return lost("the replica could not be asked");
         const call = replica.held.get(heldId);
         if (call === undefined) return end({ kind: "unknown", hasForgotten: false });
-        leave = replicas.listen(call, (answer) => enter(() => told(call, answer)));
+        leave = replicas.listen(call, (answer) => enter(() => ended(call, answer)));
         this.#waiting.add(leave);
       });
     });

@@ -81,7 +81,7 @@ export class SimConnection {
   endsRuns = false;
   underWay = 0;
   /** What its clock shows. */
-  #toldMs: number | null = null;
+  #clockMs: number | null = null;
   readonly #pool: SimPool;
   readonly #send: (sent: Sent) => Promise<Result>;
   #isReleased = false;
@@ -125,17 +125,17 @@ export class SimConnection {
    */
   carryOut({ text, parameters }: Omit<Sent, "connection">, nowMs: number): Promise<unknown> {
     // A transaction that has failed takes nothing but its end.
-    if (!transactionEnds.has(text) && this.#toldMs !== nowMs) {
-      this.#toldMs = nowMs;
-      const told = this.client.query({
+    if (!transactionEnds.has(text) && this.#clockMs !== nowMs) {
+      this.#clockMs = nowMs;
+      const setting = this.client.query({
         name: "time",
         text: setTime,
         values: [String(VirtualClock.beginMs + nowMs)],
       });
-      told.catch(() => undefined);
+      setting.catch(() => undefined);
     }
     // What was set within a transaction goes back with it.
-    if (text === "rollback") this.#toldMs = null;
+    if (text === "rollback") this.#clockMs = null;
     return this.client.query({ name: preparedName(text), text, values: [...parameters] });
   }
 

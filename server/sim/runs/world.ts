@@ -267,7 +267,7 @@ class World {
       events: {
         onHeard: (call) => ledger.heard(name, call),
         onLost: (heldId) => ledger.lost(name, heldId),
-        onFault: (runId, code) => ledger.told(name, runId, `It ended with ${code}.`),
+        onFault: (runId, code) => ledger.reported(name, runId, `It ended with ${code}.`),
         onAcknowledged: (call) => ledger.acknowledged(name, call),
       },
       onBug: (message, error) =>

@@ -38,7 +38,7 @@ const pauseMsMax = 60_000;
 const jitter = 0.9;
 const forgetMs = 600_000;
 /** Begins why a backend without room refuses a start. */
-const noRoom = "There is no ";
+const noCapacity = "There is no ";
 
 /** Follows one world. */
 export class RestartWatch {
@@ -152,7 +152,7 @@ export class RestartWatch {
       row.createdAt >= Math.max(this.#beganAt, failed?.failedAt ?? 0) &&
       now < this.#endsAt;
     if (isCounted && this.#isLive(row)) {
-      const isExternal = row.reason?.startsWith(noRoom) === true;
+      const isExternal = row.reason?.startsWith(noCapacity) === true;
       const count = (failed?.count ?? 0) + (isExternal ? 0 : 1);
       this.#failing.set(row.releaseId, { count, failedAt: now, isExternal });
     } else if (before !== "draining" || row.readyAt === null) {

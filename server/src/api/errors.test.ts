@@ -29,11 +29,11 @@ test("faults are told as they are, errors of the framework and the database by w
     [undefined, "internal"],
   ];
   for (const [error, code] of expected) {
-    const told = faultOf(error, "the-id");
-    assert.equal(told.code, code, String(error));
-    assert.doesNotMatch(told.message, /secret detail/);
-    if (code === "internal") assert.match(told.message, /the-id/);
-    if (code === "unavailable") assert.equal(told.retryAfterSeconds, 1);
+    const answered = faultOf(error, "the-id");
+    assert.equal(answered.code, code, String(error));
+    assert.doesNotMatch(answered.message, /secret detail/);
+    if (code === "internal") assert.match(answered.message, /the-id/);
+    if (code === "unavailable") assert.equal(answered.retryAfterSeconds, 1);
   }
 });
 

@@ -105,13 +105,13 @@ describe("the layers of settings", () => {
         const { warnings } = resolve(api, config, repository);
         const before = { ...config, ...api };
         for (const name of names) {
-          const place = `${appFields[name].toml} in slipway.toml is `;
+          const beginning = `${appFields[name].toml} in slipway.toml is `;
           const isHidden =
             name in repository &&
             name in before &&
             JSON.stringify(before[name]) !== JSON.stringify(repository[name]);
           assert.equal(
-            warnings.some((line) => line.startsWith(place) && line.includes("does not count")),
+            warnings.some((line) => line.startsWith(beginning) && line.includes("does not count")),
             isHidden,
             name,
           );

@@ -105,10 +105,10 @@ describe("where a setting comes from", () => {
       [cerebrium.dependencies.paths]
       apt = "pkglist.txt"`;
     const { settings, warnings } = fromToml(toml, { gitRepo: "a/b" });
-    const place = fieldNames.filter((name) => appFields[name].toml !== null);
+    const readNames = fieldNames.filter((name) => appFields[name].toml !== null);
     const byDefault: Readonly<Record<string, unknown>> = fromToml("", base).settings;
     const read: Readonly<Record<string, unknown>> = settings;
-    for (const name of place)
+    for (const name of readNames)
       assert.notDeepEqual(
         read[name],
         byDefault[name],
@@ -417,7 +417,7 @@ describe("a create request", () => {
   });
 
   test("any TOML text is either read or refused with a fault", () => {
-    const places = fieldNames.flatMap((name) => appFields[name].toml ?? []);
+    const keys = fieldNames.flatMap((name) => appFields[name].toml ?? []);
     const value = fc.oneof(
       fc.integer().map(String),
       fc.double().map((number) => String(number).replace("Infinity", "inf").replace("NaN", "nan")),
@@ -426,7 +426,7 @@ describe("a create request", () => {
     );
     const line = fc.tuple(
       fc.constantFrom(
-        ...places,
+        ...keys,
         "dependencies.pip.x",
         "dependencies.paths.pip",
         "deployment.shell_commands",
@@ -437,7 +437,7 @@ describe("a create request", () => {
       fc.string(),
       fc
         .array(line)
-        .map((lines) => lines.map(([place, given]) => `cerebrium.${place} = ${given}`).join("\n")),
+        .map((lines) => lines.map(([key, given]) => `cerebrium.${key} = ${given}`).join("\n")),
     );
     fc.assert(
       fc.property(text, (toml) => {

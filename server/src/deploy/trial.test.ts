@@ -61,13 +61,13 @@ function attempt(outcomes: TrialOutcome[]) {
   return { result, waits, deadlines };
 }
 
-const noRoom = (reason: string): TrialOutcome => ({ ok: false, kind: "no_capacity", reason });
+const noCapacity = (reason: string): TrialOutcome => ({ ok: false, kind: "no_capacity", reason });
 
 test("room that appears while it is waited for is used, with the time that is left", async () => {
   const { result, waits, deadlines } = attempt([
-    noRoom("a"),
-    noRoom("a"),
-    noRoom("b"),
+    noCapacity("a"),
+    noCapacity("a"),
+    noCapacity("b"),
     { ok: true },
   ]);
   assert.equal(await result, 15_000);
@@ -76,7 +76,7 @@ test("room that appears while it is waited for is used, with the time that is le
 });
 
 test("room that never appears is init_timeout with that reason, within the time allowed", async () => {
-  const { result, deadlines } = attempt([noRoom("No machine here has HOPPER_H100.")]);
+  const { result, deadlines } = attempt([noCapacity("No machine here has HOPPER_H100.")]);
   await assert.rejects(result, (error: unknown) => {
     assert.ok(error instanceof StartFailed);
     assert.equal(error.end, "init_timeout");

@@ -149,7 +149,7 @@ export class StorageFiles {
    * Moves a finished file to its path in one step, replaces a file there, and creates missing
    * folders. The file is safe on the disk when this resolves.
    */
-  async place(path: StoragePath, id: string): Promise<void> {
+  async moveIncoming(path: StoragePath, id: string): Promise<void> {
     const { folder: above, name } = lastOf(path);
     const user = this.#options.userOf(path.projectId);
     makeOwnedFolder(join(this.#options.storageDir, path.projectId), user);

@@ -85,7 +85,7 @@ test("what finds the queue full is refused, and there is room again later", asyn
   await assert.rejects(batcher.add(3), BatcherFull);
   await assert.rejects(batcher.addAll([3]), BatcherFull);
   let isTaken = false;
-  const waiting = [4, 5].map((item) => batcher.addWhenRoom([item]).then(() => (isTaken = true)));
+  const waiting = [4, 5].map((item) => batcher.addWhenNotFull([item]).then(() => (isTaken = true)));
   await settled();
   for (let count = 0; count < 4; count++) {
     await until("the next is written", () => batches.length === count + 1);
@@ -247,9 +247,9 @@ test("with keys, those that wait take turns, and a full queue has room for the f
   const keyOf = (item: number): string => `${Math.floor(item / 100)}`;
   const options = { keyOf, turnMax: 2, batchMax: 4, queueMax: 6 };
   const { batcher, batches, next } = makeHeld(options);
-  const all = [[100], [101, 102, 103, 104, 105, 106]].map((items) => batcher.addWhenRoom(items));
+  const all = [[100], [101, 102, 103, 104, 105, 106]].map((items) => batcher.addWhenNotFull(items));
   assert.equal(batcher.isFull, true);
-  all.push(...[[107], [201, 202, 203], [301]].map((items) => batcher.addWhenRoom(items)));
+  all.push(...[[107], [201, 202, 203], [301]].map((items) => batcher.addWhenNotFull(items)));
   for (const written of [[100], [101, 102, 201, 202], [301, 103, 104, 203], [105, 106, 107]]) {
     await until("the next write begins", () => batches.length > 0);
     assert.deepEqual(batches.shift(), written);

@@ -17,8 +17,8 @@ export type BatcherOptions<Item, Result> = {
   /** The maximum number of items in the queue. */
   readonly queueMax: number;
   /**
-   * Returns the key of an item. Keys with waiting items take turns. `addWhenRoom` does not wait for
-   * a key without waiting items.
+   * Returns the key of an item. Keys with waiting items take turns. `addWhenNotFull` does not wait
+   * for a key without waiting items.
    */
   readonly keyOf?: (item: Item) => string;
   /** The maximum number of items in one turn of a key; without it, a whole batch. */
@@ -101,7 +101,7 @@ export class Batcher<Item, Result = void> {
   }
 
   /** Like `addAll`, but waits for space. All items must have the same key. */
-  async addWhenRoom(items: readonly Item[]): Promise<void> {
+  async addWhenNotFull(items: readonly Item[]): Promise<void> {
     const [first] = items;
     if (first === undefined) return;
     const key = this.#keyOf(first);

@@ -18,21 +18,21 @@ function machine() {
     now: () => Math.floor(beganMs + state.monotonicMs + state.sleptMs + state.aheadMs),
     monotonicMs: () => state.monotonicMs,
   };
-  const told: string[] = [];
+  const warned: string[] = [];
   const log = {
     ...silentLog,
-    warn: ({ kind }: { kind: string }) => told.push(kind),
+    warn: ({ kind }: { kind: string }) => warned.push(kind),
   } as unknown as Log;
   const clock = new SteadyClock(base, () => state.monotonicMs + state.sleptMs);
   clock.watch(log);
   /** What the clock should say by the time that passed. */
   const trueMs = (): number => beganMs + state.monotonicMs + state.sleptMs;
-  return { state, clock, told, trueMs };
+  return { state, clock, warned, trueMs };
 }
 
 test("a step in either direction changes nothing while it lasts, is told once, and so is its end", () => {
   for (const stepMs of [hourMs, 400 * dayMs, -2 * hourMs, 1_500, -1_500]) {
-    const { state, clock, told, trueMs } = machine();
+    const { state, clock, warned, trueMs } = machine();
     state.aheadMs = stepMs;
     for (let look = 0; look < 6; look++) {
       state.monotonicMs += 1_000;
@@ -42,29 +42,29 @@ test("a step in either direction changes nothing while it lasts, is told once, a
     state.aheadMs = 0;
     assert.equal(clock.now(), trueMs());
     assert.equal(clock.isSettled(), true);
-    assert.deepEqual(told, ["stepped", "went back"]);
+    assert.deepEqual(warned, ["stepped", "went back"]);
   }
 });
 
 test("small corrections are followed at once, however many", () => {
-  const { state, clock, told, trueMs } = machine();
+  const { state, clock, warned, trueMs } = machine();
   for (let count = 0; count < 100; count++) {
     state.monotonicMs += 1_000;
     state.aheadMs += 400;
     assert.ok(Math.abs(clock.now() - trueMs() - state.aheadMs) <= 1);
   }
-  assert.deepEqual(told, []);
+  assert.deepEqual(warned, []);
 });
 
 test("a step that stays is followed after ten minutes, and nothing is removed for a day then", () => {
-  const { state, clock, told, trueMs } = machine();
+  const { state, clock, warned, trueMs } = machine();
   state.aheadMs = -2 * hourMs;
   clock.now();
   state.monotonicMs += adoptAfterMs - 1;
   assert.equal(clock.now(), trueMs());
   state.monotonicMs += 1;
   assert.equal(clock.now(), trueMs() - 2 * hourMs);
-  assert.deepEqual(told, ["stepped", "adopted"]);
+  assert.deepEqual(warned, ["stepped", "adopted"]);
   state.monotonicMs += dayMs - 1;
   assert.equal(clock.isSettled(), false);
   state.monotonicMs += 1;
@@ -81,10 +81,10 @@ test("a clock that goes on stepping is not followed: each place has to stay", ()
 });
 
 test("what the machine slept is no step", () => {
-  const { state, clock, told, trueMs } = machine();
+  const { state, clock, warned, trueMs } = machine();
   state.sleptMs = 8 * hourMs;
   state.monotonicMs += 20;
   assert.equal(clock.now(), trueMs());
   assert.equal(clock.isSettled(), true);
-  assert.deepEqual(told, []);
+  assert.deepEqual(warned, []);
 });

@@ -87,7 +87,7 @@ export class AppLogs {
    */
   async append(lines: readonly store.AppLine[]): Promise<void> {
     const storable = await this.#withinLimits(lines.map(clean));
-    await this.#batcher.addWhenRoom(storable);
+    await this.#batcher.addWhenNotFull(storable);
   }
 
   /** Assigns the replica's last lines since `since` that belong to no run to these runs. */

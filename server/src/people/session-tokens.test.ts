@@ -17,8 +17,8 @@ test("what was signed is read back, and nothing that differs in a character", ()
     (plain, at, letter) => {
       const signed = tokens.sign(plain).reveal();
       assert.equal(tokens.read(signed), plain);
-      const place = at % signed.length;
-      const altered = signed.slice(0, place) + letter + signed.slice(place + 1);
+      const index = at % signed.length;
+      const altered = signed.slice(0, index) + letter + signed.slice(index + 1);
       if (altered !== signed) assert.equal(tokens.read(altered), null, altered);
     },
   );

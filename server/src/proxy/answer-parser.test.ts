@@ -353,20 +353,20 @@ const changedArbitrary: fc.Arbitrary<string> = fc
     ),
   )
   .map(([text, changes]) =>
-    changes.reduce<string>((changed, [place, by]) => {
-      const at = place % (changed.length + 1);
+    changes.reduce<string>((changed, [position, by]) => {
+      const at = position % (changed.length + 1);
       return changed.slice(0, at) + by + changed.slice(at + 1);
     }, text),
   );
 
 function cut(text: string, cuts: readonly number[]): Buffer[] {
   const bytes = Buffer.from(text, "latin1");
-  const places = [
+  const ends = [
     0,
-    ...cuts.map((place) => place % (bytes.length + 1)).toSorted((a, b) => a - b),
+    ...cuts.map((position) => position % (bytes.length + 1)).toSorted((a, b) => a - b),
     bytes.length,
   ];
-  return places.slice(1).map((place, index) => bytes.subarray(places[index], place));
+  return ends.slice(1).map((position, index) => bytes.subarray(ends[index], position));
 }
 
 test("how the bytes are cut does not change what is understood", () => {

@@ -311,11 +311,11 @@ type Story = {
 /** What must hold between any two steps. */
 function checkPromises({ stage, calls, held, open, isCapped }: Story): void {
   const slots = [...stage.slots.values()];
-  const hasRoom = slots.some(
+  const hasFreeSlot = slots.some(
     (slot) => open.has(slot.replica.replicaId) && slot.running < slot.concurrency,
   );
   const waiting = calls.filter((call) => call.isInLine);
-  assert.ok(!(hasRoom && waiting.length > 0), "a call waits although a replica has room");
+  assert.ok(!(hasFreeSlot && waiting.length > 0), "a call waits although a replica has room");
   for (const slot of slots) {
     const holders = calls.filter((call) => call.slot === slot).length;
     const heldCount = held.filter(({ name }) => name === slot.replica.replicaId).length;

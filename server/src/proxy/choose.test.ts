@@ -8,9 +8,9 @@ import {
 } from "@slipway/contract/app-choices.ts";
 import { choose, runningMax, type Candidate } from "./choose.ts";
 
-type MutableRoom = { running: number; readonly concurrency: number };
+type MutableCandidate = { running: number; readonly concurrency: number };
 
-function rooms(...running: number[]): MutableRoom[] {
+function candidates(...running: number[]): MutableCandidate[] {
   return running.map((count) => ({ running: count, concurrency: 2 }));
 }
 
@@ -33,20 +33,20 @@ function seeded(seed: number): () => number {
 }
 
 test("round-robin goes on behind the last one and passes full ones over", () => {
-  assert.deepEqual(pick("round-robin", rooms(0, 0, 0), 1), { index: 1, next: 2 });
-  assert.deepEqual(pick("round-robin", rooms(0, 2, 2), 1), { index: 0, next: 1 });
-  assert.deepEqual(pick("round-robin", rooms(0, 0), 7), { index: 0, next: 1 });
-  assert.equal(pick("round-robin", rooms(2, 2, 2), 2).index, -1);
+  assert.deepEqual(pick("round-robin", candidates(0, 0, 0), 1), { index: 1, next: 2 });
+  assert.deepEqual(pick("round-robin", candidates(0, 2, 2), 1), { index: 0, next: 1 });
+  assert.deepEqual(pick("round-robin", candidates(0, 0), 7), { index: 0, next: 1 });
+  assert.equal(pick("round-robin", candidates(2, 2, 2), 2).index, -1);
 });
 
 test("first-available fills the first one before it looks at the next", () => {
-  assert.equal(pick("first-available", rooms(1, 0, 0)).index, 0);
-  assert.equal(pick("first-available", rooms(2, 1, 0)).index, 1);
-  assert.equal(pick("first-available", rooms(2, 2)).index, -1);
+  assert.equal(pick("first-available", candidates(1, 0, 0)).index, 0);
+  assert.equal(pick("first-available", candidates(2, 1, 0)).index, 1);
+  assert.equal(pick("first-available", candidates(2, 2)).index, -1);
 });
 
 test("min-connections takes the one with the fewest calls that has room", () => {
-  assert.equal(pick("min-connections", rooms(1, 0, 1)).index, 1);
+  assert.equal(pick("min-connections", candidates(1, 0, 1)).index, 1);
   assert.equal(
     pick("min-connections", [
       { running: 1, concurrency: 1 },
@@ -54,14 +54,14 @@ test("min-connections takes the one with the fewest calls that has room", () => 
     ]).index,
     1,
   );
-  assert.equal(pick("min-connections", rooms(2, 2)).index, -1);
+  assert.equal(pick("min-connections", candidates(2, 2)).index, -1);
 });
 
 test("random-choice-2 compares two different replicas and knows no limit of the app's own", () => {
-  assert.equal(pick("random-choice-2", rooms(9, 3)).index, 1);
-  assert.equal(pick("random-choice-2", rooms(3, 9)).index, 0);
-  assert.equal(pick("random-choice-2", rooms(50)).index, 0);
-  assert.equal(pick("random-choice-2", rooms(runningMax)).index, -1);
+  assert.equal(pick("random-choice-2", candidates(9, 3)).index, 1);
+  assert.equal(pick("random-choice-2", candidates(3, 9)).index, 0);
+  assert.equal(pick("random-choice-2", candidates(50)).index, 0);
+  assert.equal(pick("random-choice-2", candidates(runningMax)).index, -1);
 });
 
 test("none is chosen where there is none", () => {
@@ -85,24 +85,27 @@ test("a replica never gets more calls than it may have, and none is refused whil
       commands,
       fc.nat(),
       (algorithm, concurrency, steps, seed) => {
-        const list: MutableRoom[] = concurrency.map((max) => ({ running: 0, concurrency: max }));
+        const list: MutableCandidate[] = concurrency.map((max) => ({
+          running: 0,
+          concurrency: max,
+        }));
         const held: number[] = [];
         const turn = { next: 0 };
         const random = seeded(seed);
         for (const step of steps) {
           if (step >= 0) {
             const [index] = held.splice(step % Math.max(1, held.length), 1);
-            const room = index === undefined ? undefined : list[index];
-            if (room !== undefined) room.running--;
+            const candidate = index === undefined ? undefined : list[index];
+            if (candidate !== undefined) candidate.running--;
             continue;
           }
-          const hadRoom = list.some((room) => room.running < room.concurrency);
+          const hadFreeSlot = list.some((candidate) => candidate.running < candidate.concurrency);
           const index = choose(algorithm, list, turn, random);
-          assert.equal(index !== -1, hadRoom);
-          const room = list[index];
-          if (room === undefined) continue;
-          assert.ok(room.running < room.concurrency, `${algorithm} chose a full replica`);
-          room.running++;
+          assert.equal(index !== -1, hadFreeSlot);
+          const candidate = list[index];
+          if (candidate === undefined) continue;
+          assert.ok(candidate.running < candidate.concurrency, `${algorithm} chose a full replica`);
+          candidate.running++;
           held.push(index);
         }
       },
@@ -119,10 +122,10 @@ test("round-robin spreads calls evenly where all have room", () => {
         const list = Array.from({ length: count }, () => ({ running: 0, concurrency: 1000 }));
         const turn = { next: 0 };
         for (let call = 0; call < calls; call++) {
-          const room = list[choose("round-robin", list, turn, () => 0)];
-          if (room !== undefined) room.running++;
+          const candidate = list[choose("round-robin", list, turn, () => 0)];
+          if (candidate !== undefined) candidate.running++;
         }
-        const loads = list.map((room) => room.running);
+        const loads = list.map((candidate) => candidate.running);
         assert.ok(Math.max(...loads) - Math.min(...loads) <= 1);
       },
     ),
@@ -136,13 +139,13 @@ test("the better of two is far closer to even than one at random", () => {
   const list = Array.from({ length: count }, () => ({ running: 0, concurrency: 1 }));
   const blind = Array.from({ length: count }, () => 0);
   for (let call = 0; call < calls; call++) {
-    const room = list[choose("random-choice-2", list, { next: 0 }, random)];
-    if (room !== undefined) room.running++;
+    const candidate = list[choose("random-choice-2", list, { next: 0 }, random)];
+    if (candidate !== undefined) candidate.running++;
     const index = Math.floor(random() * count);
     blind[index] = (blind[index] ?? 0) + 1;
   }
   const mean = calls / count;
-  const excess = Math.max(...list.map((room) => room.running)) - mean;
+  const excess = Math.max(...list.map((candidate) => candidate.running)) - mean;
   assert.ok(
     excess < (Math.max(...blind) - mean) / 3,
     `the fullest has ${excess} more than the mean`,

@@ -109,8 +109,8 @@ void test("What waits for a replica that is out of reach is bounded", async () =
   add(here, 20_000);
   assert.equal(sent.length, 1);
   await acknowledgements.close();
-  const told = sent.slice(1).reduce((sum, { heldIds }) => sum + heldIds.length, 0);
-  assert.equal(told, 5_001);
+  const acknowledged = sent.slice(1).reduce((sum, { heldIds }) => sum + heldIds.length, 0);
+  assert.equal(acknowledged, 5_001);
   assert.deepEqual(dropped(), [15_000]);
 });
 

@@ -12,44 +12,45 @@ const pieceBytes = 65_536;
  * `complete`.
  */
 async function collect(
-  places: readonly AnswerReservation[],
+  reservations: readonly AnswerReservation[],
   bytes: number,
   complete: Set<AnswerReservation>,
 ): Promise<void> {
-  for (const place of places) {
+  for (const reservation of reservations) {
     void (async () => {
-      for (let length = pieceBytes; length <= bytes; length += pieceBytes) await place.grow(length);
-      complete.add(place);
+      for (let length = pieceBytes; length <= bytes; length += pieceBytes)
+        await reservation.grow(length);
+      complete.add(reservation);
     })();
   }
   await new Promise(setImmediate);
 }
 
 /** Each project has an owner of its own. */
-function room(
+function openMemory(
   ownerKeyOf = (projectId: ProjectId): Promise<string> => Promise.resolve(projectId),
 ): AnswerMemory {
   return new AnswerMemory({ answerBytesMax: 16 * mebibyte, ownerKeyOf });
 }
 
 test("of long answers only so many are in memory, and each that is written down lets another one come", async () => {
-  const answers = room();
-  const places = Array.from({ length: 100 }, () => answers.of("p-00000001" as ProjectId));
+  const answers = openMemory();
+  const reservations = Array.from({ length: 100 }, () => answers.of("p-00000001" as ProjectId));
   const complete = new Set<AnswerReservation>();
-  await collect(places, 16 * mebibyte, complete);
+  await collect(reservations, 16 * mebibyte, complete);
   assert.equal(complete.size, 8, "half of 256 MiB is left to other projects");
   const other = answers.of("p-00000002" as ProjectId);
   await collect([other], 16 * mebibyte, complete);
   assert.ok(complete.has(other));
-  for (const place of complete) {
-    place.leave();
+  for (const reservation of complete) {
+    reservation.leave();
     await new Promise(setImmediate);
   }
   assert.equal(complete.size, 101);
 });
 
 test("short answers wait for nobody, and one that is longer than what is kept holds no place", async () => {
-  const answers = room();
+  const answers = openMemory();
   const complete = new Set<AnswerReservation>();
   const long = Array.from({ length: 50 }, () => answers.of("p-00000001" as ProjectId));
   await collect(long, 17 * mebibyte, complete);
@@ -60,13 +61,13 @@ test("short answers wait for nobody, and one that is longer than what is kept ho
 });
 
 test("whoever is gone when its turn comes gives it on", async () => {
-  const answers = room();
+  const answers = openMemory();
   const complete = new Set<AnswerReservation>();
-  const places = Array.from({ length: 40 }, () => answers.of("p-00000001" as ProjectId));
-  await collect(places, 16 * mebibyte, complete);
+  const reservations = Array.from({ length: 40 }, () => answers.of("p-00000001" as ProjectId));
+  await collect(reservations, 16 * mebibyte, complete);
   const [first, ...rest] = complete;
-  for (const place of places) if (!complete.has(place)) place.leave();
-  for (const place of rest) place.leave();
+  for (const reservation of reservations) if (!complete.has(reservation)) reservation.leave();
+  for (const reservation of rest) reservation.leave();
   first?.leave();
   const again = Array.from({ length: 8 }, () => answers.of("p-00000001" as ProjectId));
   const completeAgain = new Set<AnswerReservation>();
@@ -76,7 +77,7 @@ test("whoever is gone when its turn comes gives it on", async () => {
 
 test("projects of one owner have the share of one, and count to themselves while nobody knows it", async () => {
   const projects = Array.from({ length: 20 }, (_, index) => `p-0000000${index}` as ProjectId);
-  const shared = room((id) => Promise.resolve(id === "p-other" ? id : "somebody"));
+  const shared = openMemory((id) => Promise.resolve(id === "p-other" ? id : "somebody"));
   const complete = new Set<AnswerReservation>();
   await collect(
     projects.map((id) => shared.of(id)),
@@ -87,7 +88,7 @@ test("projects of one owner have the share of one, and count to themselves while
   const other = shared.of("p-other" as ProjectId);
   await collect([other], 16 * mebibyte, complete);
   assert.ok(complete.has(other));
-  const unknown = room(() => Promise.reject(new Error("the database is away"))).of(
+  const unknown = openMemory(() => Promise.reject(new Error("the database is away"))).of(
     "p-1" as ProjectId,
   );
   await collect([unknown], 16 * mebibyte, complete);

@@ -27,34 +27,34 @@ const replica = (name: string, given: Partial<CountedReplica> = {}): CountedRepl
 });
 
 const noneLeaving: Leaving = { replicas: 0, gpus: 0 };
-const room = (
+const slots = (
   of: ReplicaLimits,
   counted: readonly CountedReplica[],
   gpusEach: number,
   leaving = noneLeaving,
 ): number => slotsLeft(of, { counted, leaving }, gpusEach);
 
-describe("room", () => {
-  test("is not taken by replicas that are leaving, until these are as many as there may be", () => {
+describe("slots that are left", () => {
+  test("are not taken by replicas that are leaving, until these are as many as there may be", () => {
     const some = [replica("a"), replica("b")];
     const replicas = [0, 5, 6, 7, 8, 9].map((many) =>
-      room(limits(5, null), some, 0, { replicas: many, gpus: 0 }),
+      slots(limits(5, null), some, 0, { replicas: many, gpus: 0 }),
     );
     assert.deepEqual(replicas, [3, 3, 2, 1, 0, 0]);
     const gpus = [0, 4, 5, 6, 8].map((many) =>
-      room(limits(null, 4), [], 1, { replicas: 9, gpus: many }),
+      slots(limits(null, 4), [], 1, { replicas: 9, gpus: many }),
     );
     assert.deepEqual(gpus, [4, 4, 3, 2, 0]);
   });
 
   test("the tighter limit counts, and an app without GPUs needs none", () => {
     const some = [replica("a", { gpus: 2 }), replica("b")];
-    assert.equal(room(limits(null, null), some, 1), Number.POSITIVE_INFINITY);
-    assert.equal(room(limits(5, null), some, 1), 3);
-    assert.equal(room(limits(5, 3), some, 1), 1);
-    assert.equal(room(limits(5, 3), some, 2), 0);
-    assert.equal(room(limits(5, 2), some, 0), 3);
-    assert.equal(room(limits(1, 0), some, 0), 0);
+    assert.equal(slots(limits(null, null), some, 1), Number.POSITIVE_INFINITY);
+    assert.equal(slots(limits(5, null), some, 1), 3);
+    assert.equal(slots(limits(5, 3), some, 1), 1);
+    assert.equal(slots(limits(5, 3), some, 2), 0);
+    assert.equal(slots(limits(5, 2), some, 0), 3);
+    assert.equal(slots(limits(1, 0), some, 0), 0);
   });
 
   test("a replica of more GPUs than there may be never fits", () => {
@@ -110,7 +110,7 @@ describe("above a lowered limit", () => {
             kept.every((one) => one.isStarting || (gpus > (gpusMax ?? Infinity) && one.gpus === 0)),
         );
         if (going.size === 0) return;
-        const left = room(limits(replicasMax, null), kept, 0);
+        const left = slots(limits(replicasMax, null), kept, 0);
         assert.ok(left === 0 || gpusMax !== null, "a place that was freed was needed");
       }),
     );

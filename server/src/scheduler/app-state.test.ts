@@ -58,8 +58,8 @@ test("an owner is told what calls wait for, the most telling first, and nothing 
     [{ ready: 2, waiting: 1 }, /^All 2 replicas are busy, and maxReplicaCount allows no more\.$/],
   ];
   for (const [change, expected] of cases) {
-    const told = waitReason({ ...idle, ...change });
-    if (expected === undefined) assert.equal(told, undefined, JSON.stringify(change));
-    else assert.match(told ?? "", expected, JSON.stringify(change));
+    const reason = waitReason({ ...idle, ...change });
+    if (expected === undefined) assert.equal(reason, undefined, JSON.stringify(change));
+    else assert.match(reason ?? "", expected, JSON.stringify(change));
   }
 });

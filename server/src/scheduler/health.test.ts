@@ -18,16 +18,16 @@ function watched(
   const { ready, health } = options.endpoints ?? { ready: "/ready", health: "/health" };
   const failing = new Set(options.failing === undefined ? [] : [options.failing]);
   const asked: string[] = [];
-  const told: string[] = [];
+  const events: string[] = [];
   const timeouts: number[] = [];
   const watching = watchHealth({
     checks: { address: { host: "127.0.0.1", port: 1 }, ready, health },
     isReady: options.isReady ?? false,
     events: {
       onNotReady: () => undefined,
-      onReady: () => told.push(`ready at ${clock.monotonicMs()}`),
-      onRouted: (isRouted) => told.push(isRouted ? "routed" : "not routed"),
-      onUnhealthy: (reason) => told.push(reason),
+      onReady: () => events.push(`ready at ${clock.monotonicMs()}`),
+      onRouted: (isRouted) => events.push(isRouted ? "routed" : "not routed"),
+      onUnhealthy: (reason) => events.push(reason),
     },
     probe: ({ endpoint, timeoutMs }: ProbeTarget) => {
       asked.push(endpoint);
@@ -39,26 +39,26 @@ function watched(
     clock,
     signal: abort.signal,
   });
-  return { clock, abort, failing, asked, told, timeouts, watching };
+  return { clock, abort, failing, asked, events, timeouts, watching };
 }
 
 test("a server that is up after some milliseconds is found some milliseconds later", async () => {
-  const { clock, failing, told } = watched({ failing: "/ready" });
+  const { clock, failing, events } = watched({ failing: "/ready" });
   await clock.advance(14);
   failing.delete("/ready");
   await clock.advance(100);
-  assert.deepEqual(told, ["ready at 15"]);
+  assert.deepEqual(events, ["ready at 15"]);
 });
 
 test("a server takes no calls while its health check fails, which would end it soon", async () => {
-  const { clock, failing, told, asked, timeouts } = watched({ failing: "/health" });
+  const { clock, failing, events, asked, timeouts } = watched({ failing: "/health" });
   await clock.advance(14);
   assert.deepEqual(timeouts.slice(0, 2), [2000, 10_000], "the latter as later");
   assert.deepEqual(asked.slice(0, 2), ["/ready", "/health"]);
-  assert.deepEqual(told, []);
+  assert.deepEqual(events, []);
   failing.delete("/health");
   await clock.advance(100);
-  assert.deepEqual(told, ["ready at 15"]);
+  assert.deepEqual(events, ["ready at 15"]);
 });
 
 test("a slow server is asked about twice a second", async () => {
@@ -68,26 +68,26 @@ test("a slow server is asked about twice a second", async () => {
 });
 
 test("a failing ready check takes it out of service until it passes, without giving up on it", async () => {
-  const { clock, failing, told } = watched({ isReady: true });
+  const { clock, failing, events } = watched({ isReady: true });
   failing.add("/ready");
   await clock.advance(60_000);
-  assert.deepEqual(told, ["not routed"]);
+  assert.deepEqual(events, ["not routed"]);
   failing.delete("/ready");
   await clock.advance(1000);
-  assert.deepEqual(told, ["not routed", "routed"]);
+  assert.deepEqual(events, ["not routed", "routed"]);
 });
 
 test("a health check that fails five times in a row ends the watch, fewer do not", async () => {
-  const { clock, failing, told, watching } = watched({ isReady: true });
+  const { clock, failing, events, watching } = watched({ isReady: true });
   await clock.advance(9999);
   failing.add("/health");
   await clock.advance(4000);
   failing.delete("/health");
   await clock.advance(30_000);
-  assert.deepEqual(told, []);
+  assert.deepEqual(events, []);
   failing.add("/health");
   await clock.advance(20_000);
-  assert.deepEqual(told, ["Its health check failed 5 times in a row. GET /health answered 500."]);
+  assert.deepEqual(events, ["Its health check failed 5 times in a row. GET /health answered 500."]);
   await watching;
 });
 
@@ -99,10 +99,10 @@ test("the same check for both is asked once each time", async () => {
 
 test("an abort ends the watch at any point", async () => {
   for (const isReady of [true, false]) {
-    const { abort, failing, told, watching } = watched({ isReady });
+    const { abort, failing, events, watching } = watched({ isReady });
     failing.add("/ready");
     abort.abort();
     await watching;
-    assert.deepEqual(told, []);
+    assert.deepEqual(events, []);
   }
 });

@@ -17,11 +17,11 @@ const of = (runId: RunId, sinceMs = 0) => ({ replicaId, runId, sinceMs });
 
 function stage() {
   const clock = new VirtualClock();
-  const told: string[] = [];
+  const noted: string[] = [];
   const assigned: RunId[] = [];
   const lines = {
     append: (given: readonly { readonly text: string }[]) => {
-      told.push(...given.map(({ text }) => text));
+      noted.push(...given.map(({ text }) => text));
       return Promise.resolve();
     },
     assignLast: (_: ReplicaId, { runIds }: { readonly runIds: readonly RunId[] }) => {
@@ -38,7 +38,7 @@ function stage() {
     }) as Replica;
   return {
     clock,
-    told,
+    noted,
     assigned,
     replicaOf,
     ends: new ReplicaEnds({ lines, clock, log: silentLog }),
@@ -46,7 +46,7 @@ function stage() {
 }
 
 test("a call that broke off before the end, one at the end, and one after its lines are stored get all", async () => {
-  const { clock, told, assigned, replicaOf, ends } = stage();
+  const { clock, noted, assigned, replicaOf, ends } = stage();
   const runs = [newRunId(), newRunId(), newRunId()] as const;
   const before = ends.brokeOff(of(runs[0]));
   await clock.advance(1_000);
@@ -56,7 +56,7 @@ test("a call that broke off before the end, one at the end, and one after its li
   assert.deepEqual(await Promise.all([before, meanwhile]), [reasons, reasons]);
   await ends.report(replicaOf(null), end);
   assert.deepEqual(
-    [told, assigned],
+    [noted, assigned],
     [["[slipway] The replica has ended: It crashed."], [runs[0], runs[1]]],
   );
   assert.deepEqual(await ends.brokeOff(of(runs[2])), reasons);
@@ -80,14 +80,14 @@ test("an end that the platform wanted is told only where it took a run down", as
   const wanted = { reason: "It is no longer needed.", kind: "wanted" } as const;
   const quiet = stage();
   await quiet.ends.report(quiet.replicaOf(wanted), end);
-  assert.deepEqual(quiet.told, []);
-  const { told, assigned, replicaOf, ends } = stage();
+  assert.deepEqual(quiet.noted, []);
+  const { noted, assigned, replicaOf, ends } = stage();
   const runId = newRunId();
   ends.ended(replicaOf(wanted), end);
   assert.equal((await ends.brokeOff(of(runId)))?.reason, wanted.reason);
   await ends.report(replicaOf(wanted), end);
   assert.deepEqual(
-    [told, assigned],
+    [noted, assigned],
     [[`[slipway] The replica has ended: ${wanted.reason}`], [runId]],
   );
 });

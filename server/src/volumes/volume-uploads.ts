@@ -25,7 +25,10 @@ import { hashOfKey, recordOfVolume } from "./volumes.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 export type VolumeUploadsOptions = Pick<Foundation, "db" | "clock"> & {
-  readonly files: Pick<Files, "openIncoming" | "finishIncoming" | "hasIncoming" | "place"> | null;
+  readonly files: Pick<
+    Files,
+    "openIncoming" | "finishIncoming" | "hasIncoming" | "moveIncoming"
+  > | null;
   readonly space: VolumeSpace;
   readonly disk: Pick<SharedDisk, "freeSpace" | "storeRefusal">;
   readonly ownerKeyOf: OwnerKeyOf;
@@ -242,8 +245,8 @@ export class VolumeUploads {
     requireParts(partCount, stored, namedParts);
     const bytes = stored.reduce((sum, part) => sum + part.sizeBytes, 0);
     // An earlier request was killed between the two steps below.
-    const isPlaced = partCount > 0 && !(await files.hasIncoming(id));
-    if (!isPlaced) {
+    const isMoved = partCount > 0 && !(await files.hasIncoming(id));
+    if (!isMoved) {
       await space.requireSpace(projectId, bytes);
       await files.finishIncoming(id, projectId, bytes);
     }
@@ -252,9 +255,9 @@ export class VolumeUploads {
       if (!(await store.completeVolumeUpload(tx, id))) return;
       await recordOfVolume(tx, { projectId, action: "volume.upload", by, filePath });
       // Moved last, since that cannot be undone; a repeated request finds the file moved.
-      if (!isPlaced) await files.place({ projectId, names: filePath.split("/") }, id);
+      if (!isMoved) await files.moveIncoming({ projectId, names: filePath.split("/") }, id);
     });
-    if (!isPlaced) space.noteWritten(projectId, bytes);
+    if (!isMoved) space.noteWritten(projectId, bytes);
   }
 
   /**

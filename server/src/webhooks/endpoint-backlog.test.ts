@@ -8,11 +8,11 @@ import { EndpointBacklog } from "./endpoint-backlog.ts";
 
 const wish = { lane: "p-1 https://a.example", ownerKey: "p-1" };
 
-function waitingOf(): { waiting: EndpointBacklog; clock: VirtualClock; told: () => number } {
+function waitingOf(): { waiting: EndpointBacklog; clock: VirtualClock; nudges: () => number } {
   const clock = new VirtualClock();
-  let told = 0;
-  const waiting = new EndpointBacklog({ clock, onDue: () => told++ });
-  return { waiting, clock, told: () => told };
+  let nudges = 0;
+  const waiting = new EndpointBacklog({ clock, onDue: () => nudges++ });
+  return { waiting, clock, nudges: () => nudges };
 }
 
 function dueOf(waiting: EndpointBacklog): EndpointId[] {
@@ -20,14 +20,14 @@ function dueOf(waiting: EndpointBacklog): EndpointId[] {
 }
 
 test("an endpoint has its turn when its earliest delivery is due, and not before", async () => {
-  const { waiting, clock, told } = waitingOf();
+  const { waiting, clock, nudges } = waitingOf();
   const id = randomUUID() as EndpointId;
   waiting.add(id, wish, 5000);
   waiting.add(id, wish, 1000);
   await clock.advance(999);
-  assert.deepEqual([dueOf(waiting), told()], [[], 0]);
+  assert.deepEqual([dueOf(waiting), nudges()], [[], 0]);
   await clock.advance(1);
-  assert.deepEqual([dueOf(waiting), told()], [[id], 1]);
+  assert.deepEqual([dueOf(waiting), nudges()], [[id], 1]);
 });
 
 test("who had a turn and has more comes after all others", () => {
@@ -67,7 +67,7 @@ test("a retry that is due later is kept although the endpoint has its turn now",
 });
 
 test("an endpoint that is deferred comes back, and after closing nothing runs any more", async () => {
-  const { waiting, clock, told } = waitingOf();
+  const { waiting, clock, nudges } = waitingOf();
   const id = randomUUID() as EndpointId;
   waiting.add(id, wish, 0);
   waiting.defer(id, 200);
@@ -77,5 +77,5 @@ test("an endpoint that is deferred comes back, and after closing nothing runs an
   waiting.defer(id, 200);
   waiting.close();
   await clock.advance(1000);
-  assert.equal(told(), 1);
+  assert.equal(nudges(), 1);
 });

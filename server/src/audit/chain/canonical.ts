@@ -53,7 +53,7 @@ function plainDecimal(value: number): string {
   if (match === null) return text;
   const [, sign = "", first = "", rest = "", exponent = ""] = match;
   const digits = first + rest;
-  const places = Number(exponent);
-  if (places < 0) return `${sign}0.${"0".repeat(-places - 1)}${digits}`;
-  return `${sign}${digits.padEnd(places + 1, "0")}`;
+  const power = Number(exponent);
+  if (power < 0) return `${sign}0.${"0".repeat(-power - 1)}${digits}`;
+  return `${sign}${digits.padEnd(power + 1, "0")}`;
 }

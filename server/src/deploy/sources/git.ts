@@ -299,7 +299,7 @@ export class GitSource implements Source {
     const pointers = await reportFindings(appDir, listing, found);
     if (gitLfs && pointers.length > 0) {
       requireSizeWithLfs(fetch, { listing, pointers });
-      const places = repositories.map(({ at, fetch: { repository: name, remote } }) => ({
+      const lfsRepositories = repositories.map(({ at, fetch: { repository: name, remote } }) => ({
         at,
         repository: name,
         remote,
@@ -307,7 +307,7 @@ export class GitSource implements Source {
       const count = `${pointers.length} ${pointers.length === 1 ? "file" : "files"}`;
       request.log("source", "platform", `Fetching ${count} of Git LFS …`);
       await runs.withinTime(fetch, (signal) =>
-        fetchLfs({ appDir, pointers, repositories: places, guard, signal }),
+        fetchLfs({ appDir, pointers, repositories: lfsRepositories, guard, signal }),
       );
     }
     const more = [gitSubmodules ? " with submodules" : "", gitLfs ? " with LFS" : ""].join("");

@@ -18,10 +18,10 @@ const growing = (kind: Growing["kind"], id: string, before: number, now: number)
 });
 const ended = (
   all: readonly Growing[],
-  roomMb: number,
+  freeMb: number,
   given: Partial<DiskLimits> = {},
 ): string[] =>
-  endings(all, { bytes: roomMb * mb, files: null }, { ...limits, ...given }).map(({ id }) => id);
+  endings(all, { bytes: freeMb * mb, files: null }, { ...limits, ...given }).map(({ id }) => id);
 
 test("room is enough from the reserve on, and critical below a quarter of it, in bytes and in files", () => {
   const state = (bytes: number, files: number | null): string =>

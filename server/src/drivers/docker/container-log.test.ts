@@ -191,7 +191,7 @@ class Stage {
   }
 
   /** The place of a line among those that were stored. */
-  placeOf(number: number): number {
+  positionOf(number: number): number {
     return this.stored.findIndex(({ text }) => Number.parseInt(text) === number);
   }
 
@@ -311,7 +311,7 @@ test("when lines wait for long, the newest come first", async (t) => {
   const stage = await stageAfter(t, [flood, seconds(20)]);
   await stage.end();
   stage.check();
-  assert.ok(stage.placeOf(5_999) < stage.placeOf(4_999), "the newest line before older ones");
+  assert.ok(stage.positionOf(5_999) < stage.positionOf(4_999), "the newest line before older ones");
 });
 
 test("messages that come one by one while lines are stored are stored together", async (t) => {

@@ -30,7 +30,7 @@ type Candidate = {
 type Group = { readonly lacks: readonly Lack[]; readonly candidates: readonly Candidate[] };
 
 /** The maximum number of locations in a reason. */
-const placesMax = 3;
+const locationsMax = 3;
 /** `FreePool` counts in thousandths. */
 const unit = 1000;
 
@@ -55,7 +55,7 @@ export function whyWaiting(
   // The pools do not show the reason: the driver knows more than they do.
   const isUnknown = nearest === undefined || (nearest.lacks.length === 0 && ahead.length === 0);
   if (isUnknown) return allInUse(typesOf(wish), whereOf(wish, free));
-  const reason = groups.length === 1 ? reasonOf(nearest, { free, wish }) : reasonByPlace(groups);
+  const reason = groups.length === 1 ? reasonOf(nearest, { free, wish }) : reasonByLocation(groups);
   const advice = adviceFor(nearest, { free, wish, ahead });
   return advice === null ? reason : `${reason} ${advice}`;
 }
@@ -117,11 +117,11 @@ function reasonOf(
   return `A replica${limitsText} needs ${needsOf(group, where)}; it starts when there is enough.`;
 }
 
-function reasonByPlace(groups: readonly Group[]): string {
+function reasonByLocation(groups: readonly Group[]): string {
   const pools = new Set(
     groups.flatMap(({ candidates }) => candidates.map(({ free }) => free.pool)),
   );
-  const clauses = groups.slice(0, placesMax).map((group) => {
+  const clauses = groups.slice(0, locationsMax).map((group) => {
     const clause =
       group.lacks.length === 0 ? `others come first (${order})` : `it needs ${needsOf(group, "")}`;
     return pools.size === 1 ? clause : `at ${namesOf(group)} ${clause}`;
@@ -239,10 +239,10 @@ function whereOf(wish: PoolWish, free: readonly FreePool[]): string {
 
 function namesOf({ candidates }: Group): string {
   const names = [...new Set(candidates.map(({ free }) => free.pool.name))];
-  const others = names.length - placesMax;
+  const others = names.length - locationsMax;
   return others <= 0
     ? names.join(" and ")
-    : `${names.slice(0, placesMax).join(", ")} and ${others} more`;
+    : `${names.slice(0, locationsMax).join(", ")} and ${others} more`;
 }
 
 function typesOf(requests: readonly PoolRequest[]): string {

@@ -215,12 +215,12 @@ async function choosePortOfMachine(
   return { port, entrypoint, hint };
 }
 
-type Place = { readonly paths: ReplicaPaths; readonly context: LaunchContext };
+type LaunchParts = { readonly paths: ReplicaPaths; readonly context: LaunchContext };
 
 async function prepareFolders(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
-  { paths, context }: Place,
+  { paths, context }: LaunchParts,
 ): Promise<void> {
   const user = ownerOf(spec.projectId, context.sandbox);
   mkdirSync(context.replicasDir, { recursive: true, mode: 0o700 });
@@ -265,7 +265,7 @@ function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: Launch
 function programOf(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
-  { paths, context, choice }: Place & { readonly choice: AddressChoice },
+  { paths, context, choice }: LaunchParts & { readonly choice: AddressChoice },
 ): sandboxes.SandboxedRun {
   const isSandboxed = context.sandbox.kind === "namespaces";
   const view = viewOf(spec, artifact, { paths, context });
@@ -299,7 +299,7 @@ type Chosen = { readonly choice: AddressChoice; readonly cgroup: Cgroup; readonl
 /** The script that the replica's shell executes. */
 function scriptOf(
   run: sandboxes.SandboxedRun,
-  launch: Place & Chosen & Pick<ReplicaSpec, "replicaId" | "egressCidrs">,
+  launch: LaunchParts & Chosen & Pick<ReplicaSpec, "replicaId" | "egressCidrs">,
 ): string {
   const { paths, context, choice, cgroup, shell, replicaId, egressCidrs } = launch;
   const isServer = choice.port !== null;
@@ -346,7 +346,7 @@ function memoryBytesOf({ memoryGb }: ReplicaSpec): number {
 function viewOf(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
-  { paths, context }: Place,
+  { paths, context }: LaunchParts,
 ): Omit<SandboxView, "account"> {
   const { appDir, python, venvDir } = artifact;
   const isOverlaid = usesOverlay(artifact, context);
