@@ -23,7 +23,7 @@ export class ApiRefused extends Refused {
 
 export type Ask = {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Begins with a slash. */
+  /** The path of the API, which begins with a slash. */
   readonly path: string;
   /** Sent as JSON, or unchanged when it is a form. */
   readonly body?: object;
@@ -105,7 +105,7 @@ export class ApiClient {
     return this.url + pathname.slice(at) + search;
   }
 
-  /** GETs `path`. */
+  /** Sends a GET request; resolves with the parsed answer. */
   get(path: string): Promise<unknown> {
     return this.ask({ method: "GET", path });
   }

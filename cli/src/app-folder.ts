@@ -9,9 +9,9 @@ import { globTest, patternMax } from "./glob.ts";
 import { Refused } from "./refused.ts";
 import { readTextFile } from "./text-file.ts";
 
-/** An app's folder. */
+/** The folder of an app, and what its settings say. */
 export type AppFolder = {
-  /** Absolute. */
+  /** The folder's absolute path. */
   readonly path: string;
   /** The app's TOML file; null: it has none. */
   readonly toml: { readonly file: string; readonly text: string } | null;

@@ -12,7 +12,9 @@ import { portIn, sourceFiles, textOf } from "./source-files.ts";
 export type AppKind =
   /** Functions of a `main.py`; `isNew`: there is none yet. */
   | { readonly kind: "cortex"; readonly isNew: boolean }
-  /** `made`: `init` writes it. */
+  /**
+   * An app with a Dockerfile. `made`: the Dockerfile that `init` writes; null: the folder has one.
+   */
   | {
       readonly kind: "dockerfile";
       readonly path: string;

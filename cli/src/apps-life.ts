@@ -5,7 +5,7 @@ import { changeCommand } from "./resource.ts";
 const route = "/v2/projects/{project_id}/apps/{app_id}" as const;
 const said = ({ message }: { readonly message: string }): string => message;
 
-/** By verb. */
+/** The commands that start, stop, restart and delete apps, by verb. */
 export const appsLife = {
   restart: changeCommand({
     name: "apps restart",

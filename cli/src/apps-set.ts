@@ -41,7 +41,7 @@ const common = {
   said: ({ message }: { readonly message: string }): string => message,
 } as const;
 
-/** By verb. */
+/** The commands that change settings of apps, by verb. */
 export const appsSet = {
   scale: changeCommand({
     ...common,

@@ -3,7 +3,7 @@ import { answerOf } from "@slipway/client/client.ts";
 import { listCommand, showCommand } from "./resource.ts";
 import { moment, printTable, state } from "./table.ts";
 
-/** By verb. */
+/** The commands that show apps, by verb. */
 export const apps = {
   list: listCommand({
     name: "apps list",

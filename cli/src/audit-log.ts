@@ -22,7 +22,7 @@ const filterOptions = {
   outcome: { value: "<outcome>", about: "success or failure." },
 } as const satisfies Record<string, Option>;
 
-/** By verb. */
+/** The commands of the audit log, by verb. */
 export const auditLog = {
   list: listCommand({
     name: "audit list",

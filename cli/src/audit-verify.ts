@@ -16,7 +16,7 @@ Reports the first place that does not match.
 
 Exit code 0: the log is intact. 1: it is not. 2: the file cannot be verified.`;
 
-/** Verifies a file. */
+/** The command that verifies an export of the audit log. */
 export const verifyAudit = command({
   name: "audit verify",
   about,

@@ -10,7 +10,7 @@ import { moment, printFields } from "./table.ts";
 const projectRoute = "/v2/projects/{project_id}/budget" as const;
 const appRoute = "/v2/projects/{project_id}/apps/{app_id}/budget" as const;
 
-/** By verb. */
+/** The commands of budgets, by verb. */
 export const budgets = {
   show: resourceCommand({
     name: "budgets show",

@@ -16,7 +16,7 @@ export type BuildEnd = {
 export class PrintedLines {
   #last: readonly string[] = [];
 
-  /** A line. */
+  /** Notes a line that was printed. */
   add(text: string): void {
     this.#last = [...this.#last.slice(1 - lastMax), text];
   }

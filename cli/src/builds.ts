@@ -15,7 +15,7 @@ import { moment, state } from "./table.ts";
 const route = "/v2/projects/{project_id}/apps/{app_id}/builds" as const;
 const shortCommit = 10;
 
-/** By verb. */
+/** The commands of builds, by verb. */
 export const builds = {
   list: listCommand({
     name: "builds list",

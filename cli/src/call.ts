@@ -23,7 +23,7 @@ import { spanText } from "./since.ts";
 
 const methodForm = /^[A-Z]{1,20}$/;
 
-/** Calls an app. */
+/** The command that calls an app. */
 export const callApp = resourceCommand({
   name: "call",
   about: `Call an app and print its result; run id and time go to standard error.

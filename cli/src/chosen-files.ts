@@ -22,7 +22,7 @@ export type ChosenFile = {
 };
 
 export type ChosenFiles = {
-  /** By path. */
+  /** The files to pack, ordered by path. */
   readonly files: readonly ChosenFile[];
   /** What ignore files have kept out: paths, a folder for all in it. */
   readonly leftOut: readonly string[];

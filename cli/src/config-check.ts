@@ -7,7 +7,7 @@ import { output } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { exitCodes, Refused } from "./refused.ts";
 
-/** By verb. */
+/** The commands of the TOML file, by verb. */
 export const config = {
   validate: command({
     name: "config validate",

@@ -6,7 +6,7 @@ import { moment, state } from "./table.ts";
 
 const route = "/v2/projects/{project_id}/billing/coupons" as const;
 
-/** By verb. */
+/** The commands of coupons, by verb. */
 export const coupon = {
   list: listCommand({
     name: "coupon list",

@@ -30,7 +30,7 @@ environments. A link is followed within the folder; one that leads out of it is 
 
 Exit code 0: the app is live. 1: the deployment failed. 2: it could not begin. 130: Ctrl-C.`;
 
-/** Deploys. */
+/** The command that deploys the app of a folder, or of a repository. */
 export const deploy = command({
   name: "deploy",
   about,
@@ -108,7 +108,7 @@ class Deployment {
     this.#progress = new Progress(given.machine);
   }
 
-  /** The exit code. */
+  /** Deploys the app; resolves with the exit code. */
   async run(): Promise<number> {
     const { given, machine } = this.#given;
     const beganMs = performance.now();

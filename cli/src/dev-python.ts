@@ -30,7 +30,7 @@ const installMs = 1_800_000;
 /** Environments that were not used for the longest time are removed beyond these. */
 const environmentsMax = 20;
 const readyMark = ".slipway-ready";
-/** In the environment's folder while pip needs it. */
+/** The list of packages, which is in the environment's folder while pip needs it. */
 const listName = "requirements-of-app.txt";
 
 /**

@@ -19,7 +19,7 @@ and no platform: packages are installed in a virtual environment below ~/.cache/
 the file .env. Not isolated, and without the system packages, build commands and storage of a deployment: the app sees this
 machine's own folders at /persistent-storage and other paths. Ctrl-C ends it.`;
 
-/** Runs an app. */
+/** The command that runs the app of a folder on this machine. */
 export const dev = command({
   name: "dev",
   about,
@@ -142,7 +142,7 @@ class DevSession {
   }
 }
 
-/** As replicas have it. */
+/** The port on which replicas listen unless the settings name another. */
 const usualPort = 8000;
 
 function requireRunnable(folder: AppFolder, machine: Machine): void {

@@ -27,7 +27,7 @@ const diskMin = { fault: 2e9, warning: 10e9 };
 const skewSecondsMax = 30;
 const portByDefault = "7070";
 
-/** In the order of the report. */
+/** All checks, in the order of the report. */
 export const checks: readonly Check[] = [
   {
     name: "command line",

@@ -18,7 +18,7 @@ export type Finding = {
 type Ran = { readonly isOk: boolean; readonly output: string };
 
 const askMs = 10_000;
-/** It may pull the base image first. */
+/** The timeout of the build, which may pull the base image first. */
 const buildMs = 180_000;
 const runMs = 60_000;
 const reasonMax = 300;

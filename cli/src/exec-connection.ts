@@ -34,13 +34,13 @@ const silenceMs = 90_000;
 const waitingBytesMax = 1_000_000;
 const refusalBytesMax = 10_000;
 
-/** One command. */
+/** The connection of one command that runs in a replica. */
 export class ExecConnection {
   readonly #target: ExecTarget;
   readonly #wish: ExecWish;
   readonly #client: WebSocket;
 
-  /** Connects at once. */
+  /** Begins to connect at once. */
   constructor(target: ExecTarget, wish: ExecWish) {
     this.#target = target;
     this.#wish = wish;

@@ -8,7 +8,7 @@ import { resourceCommand, type At } from "./resource.ts";
 
 const route = "/v2/projects/{project_id}/apps/{app_id}/containers" as const;
 
-/** Runs a command. */
+/** The command that runs a program in a replica. */
 export const exec = resourceCommand({
   name: "exec",
   about: `Run a command in a replica of an app: as the app's user, with its variables, files, network and limits. Its exit code is

@@ -9,7 +9,7 @@ const againMs = 1000;
 const breaksMax = 30;
 
 export type Following = {
-  /** With its query. */
+  /** The path of the stream, with its query. */
   readonly path: string;
   /** The id after which it begins; null: now, or at the beginning where the stream has one. */
   readonly from: string | null;

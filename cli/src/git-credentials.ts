@@ -9,7 +9,7 @@ import { moment } from "./table.ts";
 const route = "/v2/projects/{project_id}/git-credentials" as const;
 const hostOperand = { name: "host", about: "The git host, such as github.com." } as const;
 
-/** By verb. */
+/** The commands of git credentials, by verb. */
 export const gitCredentials = {
   list: listCommand({
     name: "git credentials list",

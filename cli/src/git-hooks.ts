@@ -7,7 +7,7 @@ const route = "/v2/projects/{project_id}/apps/{app_id}/git-hook" as const;
 const deliveriesRoute = "/v2/projects/{project_id}/apps/{app_id}/git-deliveries" as const;
 const shortCommit = 10;
 
-/** By verb. */
+/** The commands of hook addresses, by verb. */
 export const gitHook = {
   show: showCommand({
     name: "git hook show",
@@ -36,7 +36,7 @@ the app has an address, it keeps it and gets a new secret; the old one is invali
   }),
 };
 
-/** By verb. */
+/** The commands of push events, by verb. */
 export const gitDeliveries = {
   list: listCommand({
     name: "git deliveries list",

@@ -18,7 +18,7 @@ import { Refused } from "./refused.ts";
 const nameForm = /^[a-z0-9-]{3,30}$/;
 const nameByDefault = "my-app";
 
-/** Writes the files. */
+/** The command that makes a folder deployable. */
 export const init = command({
   name: "init",
   about: `Make a folder deployable: writes a commented slipway.toml that fits what is there (functions in a main.py, FastAPI, Flask

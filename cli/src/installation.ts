@@ -28,7 +28,7 @@ export type Installation = {
   readonly stop: readonly string[];
   /** A checkout installs its packages and builds its dashboard; a package has both. */
   readonly isCheckout: boolean;
-  /** This command line belongs to it. */
+  /** True when this command line belongs to the installation. */
   readonly isOwn: boolean;
 };
 

@@ -3,7 +3,7 @@ import { answerOf } from "@slipway/client/client.ts";
 import { roles } from "@slipway/contract/words.ts";
 import { changeCommand, choice } from "./resource.ts";
 
-/** Invites. */
+/** The command that invites somebody to a project. */
 export const invite = changeCommand({
   name: "invite",
   about: `Invite a person to the project. The link is shown only once and works once. If the platform can send mail,

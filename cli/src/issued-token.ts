@@ -24,7 +24,7 @@ const rotationOptions = {
   },
 } as const satisfies Record<string, Option>;
 
-/** Said before a token. */
+/** The sentence that is printed before a new token. */
 export const tokenText =
   "This is its token. It is shown only once; keep it secret like a password:";
 

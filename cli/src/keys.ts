@@ -11,7 +11,7 @@ const keyOperand = { name: "key", about: "The key's name or id." } as const;
 const route = "/v2/projects/{project_id}/api-keys" as const;
 const oneRoute = `${route}/{api_key_id}` as const;
 
-/** By verb. */
+/** The commands of tokens for calls, by verb. */
 export const keys = {
   list: listCommand({
     name: "keys list",

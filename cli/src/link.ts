@@ -9,7 +9,7 @@ import { output } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
 
-/** Links this folder. */
+/** The command that links this folder to a project and an app. */
 export const link = command({
   name: "link",
   about: `Bind this folder to a project and an app: commands without an app use them here. The link is a file in .slipway,

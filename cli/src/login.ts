@@ -26,7 +26,7 @@ const slowerMs = 5_000;
 /** The upper bound of the polling interval, whatever the platform answers. */
 const lifeMsMax = 30 * 60_000;
 
-/** Signs in. */
+/** The command that signs in, in a browser or with a token. */
 export const login = command({
   name: "login",
   about: `Sign in: shows a code and waits until you have approved it in a browser. Requires a terminal.

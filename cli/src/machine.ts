@@ -18,7 +18,7 @@ export type Machine = {
   readonly columns: number | null;
   /** The version of this command line. */
   readonly version: string;
-  /** For example `linux x64`. */
+  /** The operating system and the processor, such as `linux x64`. */
   readonly system: string;
   /** Prints a result and a newline. */
   print(text: string): void;

@@ -54,7 +54,7 @@ function nodeCommand({ folder, scripts, webCommand }: NodeApp): readonly string[
   return file === undefined ? null : ["node", file];
 }
 
-/** For a folder with a `go.mod`. */
+/** Writes a Dockerfile for a folder with a `go.mod`. */
 export function goDockerfile(folder: string): MadeDockerfile {
   const mains = sourceFiles(folder, /(?<!_test)\.go$/).filter((path) =>
     /^package main$/m.test(textOf(join(folder, path)) ?? ""),

@@ -10,7 +10,7 @@ import { moment } from "./table.ts";
 
 const emailOperand = { name: "email", about: "The person's email address." } as const;
 
-/** By verb. */
+/** The commands of members, by verb. */
 export const members = {
   list: listCommand({
     name: "members list",

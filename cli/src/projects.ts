@@ -28,7 +28,7 @@ function select(
   if (latest !== null) renewSignIn(machine, url, { ...latest, project });
 }
 
-/** By verb. */
+/** The commands of projects, by verb. */
 export const projects = {
   list: listCommand({
     name: "projects list",

@@ -2,7 +2,7 @@
 
 /** The exit codes of failures; 0 is success, and 130 that Ctrl-C ended the command. */
 export const exitCodes = {
-  /** It was refused, or it failed. */
+  /** The command was refused, or it failed. */
   failed: 1,
   /** The command was not understood. */
   misused: 2,

@@ -9,7 +9,7 @@ const shortCommit = 10;
 /** A release, as people write it. */
 export const numberForm = /^v?(\d{1,9})$/i;
 
-/** By verb. */
+/** The commands of releases, by verb. */
 export const releases = {
   list: listCommand({
     name: "releases list",

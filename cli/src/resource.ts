@@ -41,7 +41,7 @@ type Common = {
   readonly hints?: Readonly<Record<number, (at: At) => string>>;
   /** The app must be named: the one of the folder could be destroyed by mistake. */
   readonly isNamed?: true;
-  /** Beside the app. */
+  /** The operands that the command has besides the app. */
   readonly operands?: readonly Operand[];
   readonly options?: Readonly<Record<string, Option>>;
 };
@@ -177,7 +177,7 @@ export function changeCommand<Answer>(
      */
     readonly question?: (at: At) => string | null | Promise<string>;
     readonly change: (at: At) => Promise<Answer>;
-    /** One line, or several. */
+    /** What is printed after the change, as one line or several. */
     readonly said: (answer: Answer, at: At) => string | readonly string[];
     /** The result, which goes to standard output, for scripts. */
     readonly result?: (answer: Answer) => string;

@@ -11,7 +11,7 @@ const waitDefault = "10m";
 /** The first looks come quickly, for small apps; later ones are rarer. */
 const lookMs = { first: 100, factor: 1.5, max: 2000 };
 
-/** Goes back. */
+/** The command that makes an earlier release live again. */
 export const rollback = changeCommand({
   name: "rollback",
   about: `Make an earlier release live again, without a build; by default the one before. It waits until that release takes all
@@ -99,5 +99,5 @@ async function waitingText({ api, path }: At, number: number): Promise<string> {
   return `${who} calls, until replicas of v${number} are ready.${why}`;
 }
 
-/** What one page has. */
+/** The maximum number of releases in one page of the API. */
 const releasesMax = 200;

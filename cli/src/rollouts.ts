@@ -21,7 +21,7 @@ type RollOut = {
 
 const said = (one: RollOut): string => rollOutText(one);
 
-/** By verb. */
+/** The commands of roll-outs, by verb. */
 export const rollouts = {
   show: resourceCommand({
     name: "rollouts show",

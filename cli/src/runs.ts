@@ -27,7 +27,7 @@ const deadOptions = {
   status: { value: "<status>", about: "With --all: only those that ended as failure or timeout." },
 };
 
-/** By verb. */
+/** The commands of runs, by verb. */
 export const runs = {
   list: listCommand({
     name: "runs list",

@@ -17,7 +17,7 @@ const restartOption = {
   },
 } as const;
 
-/** By verb. */
+/** The commands of secrets, by verb. */
 export const secrets = {
   list: listCommand({
     name: "secrets list",

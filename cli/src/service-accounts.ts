@@ -12,7 +12,7 @@ const accountOperand = { name: "account", about: "The service account's name or 
 const route = "/v2/projects/{project_id}/service-accounts" as const;
 const oneRoute = `${route}/{service_account_id}` as const;
 
-/** By verb. */
+/** The commands of service accounts, by verb. */
 export const serviceAccounts = {
   list: listCommand({
     name: "service-accounts list",

@@ -8,7 +8,7 @@ import { plain } from "./plain-text.ts";
 import { resourceCommand } from "./resource.ts";
 import { cellText, moment, printTable, state } from "./table.ts";
 
-/** Shows it. */
+/** The command that shows what runs, and what needs attention. */
 export const status = resourceCommand({
   name: "status",
   about: `Show which platform and project commands use, the apps with their replicas, and what needs attention: what an app waits

@@ -69,7 +69,7 @@ export async function upload(given: Upload): Promise<void> {
   }
 }
 
-/** A size for people. */
+/** Formats a size for people, in megabytes. */
 export function megabytes(bytes: number): string {
   return bytes < 100_000 ? `${Math.ceil(bytes / 100) / 10} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }

@@ -16,10 +16,10 @@ const pathOperand = {
   name: "path",
   about: "A path within the volume, such as models/model.bin.",
 } as const;
-/** As many as one page has. */
+/** The maximum number of files in one page of the API. */
 const pageSize = 10_000;
 
-/** By verb. */
+/** The commands of volumes, by verb. */
 export const volumes = {
   list: listCommand({
     name: "volumes list",

@@ -21,7 +21,7 @@ const endpointOption = {
   endpoint: { value: "<id>", about: "Only those to this endpoint." },
 } as const;
 
-/** By verb. */
+/** The commands of webhook deliveries, by verb. */
 export const webhookDeliveries = {
   list: listCommand({
     name: "webhooks deliveries list",

@@ -8,7 +8,7 @@ import { moment, state } from "./table.ts";
 const route = "/v2/projects/{project_id}/webhook-endpoints" as const;
 const endpointOperand = { name: "endpoint", about: "Its id." } as const;
 
-/** By verb. */
+/** The commands of webhook endpoints, by verb. */
 export const webhookEndpoints = {
   list: listCommand({
     name: "webhooks endpoints list",

@@ -6,7 +6,7 @@ import { moment } from "./table.ts";
 
 const route = "/v2/projects/{project_id}/webhook-secrets" as const;
 
-/** By verb. */
+/** The commands of webhook secrets, by verb. */
 export const webhookSecrets = {
   list: listCommand({
     name: "webhooks secrets list",

@@ -1,7 +1,7 @@
 // What people can do about an app that was not built or does not start, in the words of every
 // message.
 
-/** Follows `then`, `or`, … */
+/** The advice to build again, to follow words such as "then" and "or". */
 export const buildAgain = "build it again (POST …/apps/{app}/builds)";
 
 /** Where a field of an app is changed. */

@@ -7,7 +7,7 @@ const announcements = z.array(
   z.strictObject({ message: z.string(), link: z.string(), linkText: z.string() }),
 );
 
-/** By operation id. */
+/** The routes of announcements, by operation id. */
 export const announcementRoutes = {
   listAnnouncements: {
     method: "GET",

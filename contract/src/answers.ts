@@ -46,7 +46,7 @@ export const appList = z.array(
     /** Since when and why pushes are not deployed; null: they are, if gitAutoDeploy is true. */
     autoDeployPausedAt: time.nullable(),
     autoDeployPausedReason: z.string().nullable(),
-    /** As in `appDetail`. */
+    /** The status of the app's latest build, as in `appDetail`. */
     lastBuildStatus: buildStatus.nullable(),
     lastBuildReason: z.string().nullable(),
     lastBuildEndedAt: time.nullable(),
@@ -401,7 +401,7 @@ export const oneWebhookEndpoint = z.strictObject({ item: webhookEndpoint });
 
 export const webhookSchedule = z.strictObject({ schedule: z.enum(["standard", "short"]) });
 
-/** Name → value. */
+/** Secrets, as a map from names to values. */
 export const secretMap = z.record(z.string(), z.string());
 
 export const credentialList = z.array(

@@ -25,7 +25,7 @@ export const loadBalancingAlgorithms = [
 ] as const;
 export type LoadBalancingAlgorithm = (typeof loadBalancingAlgorithms)[number];
 
-/** From the fewest lines to the most. */
+/** The levels of logs, from the fewest lines to the most. */
 export const logLevels = ["ERROR", "INFO", "DEBUG", "INTERNAL"] as const;
 export type LogLevel = (typeof logLevels)[number];
 

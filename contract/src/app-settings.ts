@@ -41,7 +41,7 @@ export type AppSettings = { readonly [Name in SettingName]: Setting<Name> } & {
   readonly dependencies: Dependencies;
 };
 
-/** In the order of the table. */
+/** The names of the settings, in the order of the table. */
 export const settingNames = fieldNames.filter(
   (name): name is SettingName => !requestOnly.some((other) => other === name),
 );

@@ -16,7 +16,7 @@ const time = (about: string) =>
     about,
   }) as const satisfies Field;
 
-/** `…/audit-log`. */
+/** The query of `…/audit-log`. */
 const auditLogQuery = {
   from: {
     ...time("Only entries at or after this time, within the retention period."),
@@ -55,7 +55,7 @@ const auditLogQuery = {
 
 const { limit: _limit, nextToken: _nextToken, ...filters } = auditLogQuery;
 
-/** `…/audit-log/export`. */
+/** The query of `…/audit-log/export`. */
 const auditExportQuery = {
   format: {
     kind: "choice",
@@ -116,9 +116,9 @@ export const newAuditForwarding = auditForwarding.extend({
 /** One entry. All fields are always present; null where there is no value. */
 export const auditEntry = z.strictObject({
   id: z.string(),
-  /** With microseconds. */
+  /** The time of the action, with microseconds. */
   timestamp: z.iso.datetime({ precision: 6 }),
-  /** `<area>.<verb>`. */
+  /** The action, as `<area>.<verb>`. */
   action: z.string(),
   actor: z.strictObject({
     type: z.enum([
@@ -147,7 +147,7 @@ export const auditEntry = z.strictObject({
   reason: z.string().nullable(),
 });
 
-/** Newest first. */
+/** A page of the audit log, newest entries first. */
 export const auditLogPage = z.strictObject({
   logs: z.array(auditEntry),
   hasMore: z.boolean(),

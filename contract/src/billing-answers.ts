@@ -13,7 +13,7 @@ export const appliedCoupon = z.strictObject({
   coupon: z.strictObject({
     code: z.string(),
     name: z.string(),
-    /** 0 for a percentage. */
+    /** The amount that the coupon grants; 0 for a percentage. */
     amount_cents: z.int().min(0),
     /** For a percentage: the currency of the billing account. */
     amount_currency: currency,

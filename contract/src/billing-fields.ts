@@ -117,7 +117,7 @@ export const couponFields = {
   },
 } as const satisfies Record<string, Field>;
 
-/** `GET /v2/operator/coupons`. */
+/** The query of `GET /v2/operator/coupons`. */
 export const couponQuery = {
   pageSize: pageSize(200, 50, "coupons"),
   nextToken: nextToken("nextToken", /^[1-9]\d{0,14}$/),

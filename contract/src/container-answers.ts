@@ -11,7 +11,7 @@ const time = z.iso.datetime();
 export const replicaUse = z.strictObject({
   cpuCores: z.number().nullable(),
   memoryBytes: z.int(),
-  /** Since the replica's start. */
+  /** Bytes received since the replica's start. */
   networkReceivedBytes: z.int().nullable(),
   networkSentBytes: z.int().nullable(),
   /** The use of the replica's GPUs, from 0 to 1. */

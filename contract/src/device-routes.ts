@@ -11,7 +11,7 @@ export const deviceAuthorization = z.strictObject({
     user_code: z.string(),
     verification_uri: z.url(),
     verification_uri_complete: z.url(),
-    /** In seconds. */
+    /** The lifetime of the codes, in seconds. */
     expires_in: z.int().min(1),
     /** Seconds between two polls. */
     interval: z.int().min(1),

@@ -16,7 +16,7 @@ const size = (about: string) =>
     about,
   }) as const satisfies Field;
 
-/** `…/containers/{c}/exec`. */
+/** The query of `…/containers/{c}/exec`. */
 export const execQuery = {
   command: {
     kind: "list",

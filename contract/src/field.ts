@@ -15,18 +15,18 @@ type Common = {
    * that; null: none.
    */
   readonly toml: string | null;
-  /** One sentence. */
+  /** What the field is for, in one sentence. */
   readonly about: string;
   /** Describes the default when it is computed, or when absence has a meaning. */
   readonly defaultAbout?: string;
-  /** For fields of apps. */
+  /** What a change of the field causes; only fields of apps have it. */
   readonly change?: FieldChange;
 };
 
 type TextField = Common & {
   readonly kind: "text";
   readonly form: RegExp;
-  /** Completes "must be …". */
+  /** The allowed values, in words that complete "must be …". */
   readonly allowed: string;
   readonly default: string | null;
   /** Must be sent, or be set in TOML if the field has a TOML key. */
@@ -40,7 +40,7 @@ type NumberField = Common & {
   /** In a JSON body the number may also come as a text, such as "0.5". */
   readonly isTextAllowed?: true;
   readonly min?: number;
-  /** Exclusive lower bound. */
+  /** The exclusive lower bound of the number. */
   readonly above?: number;
   readonly max?: number;
   readonly default: number | null;
@@ -84,7 +84,7 @@ type ObjectsField = Common & {
   readonly kind: "objects";
   readonly element: z.ZodType;
   readonly lengthMax: number;
-  /** Completes "must be …". */
+  /** The allowed values, in words that complete "must be …". */
   readonly allowed: string;
   readonly default: null;
 };

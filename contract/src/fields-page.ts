@@ -70,7 +70,7 @@ const end = `
 single string; a string, or a list with one element, is split into words as in a shell.
 `;
 
-/** The whole page. */
+/** Renders the page docs/fields.md. */
 export function fieldsPage(): string {
   const rows = fieldNames.map((name) => row(name, appFields[name]));
   return `${start}${rows.join("\n")}\n${end}`;

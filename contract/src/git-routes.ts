@@ -58,7 +58,7 @@ const receivedPush = z.strictObject({
   reason: z.string(),
 });
 
-/** `GET …/git-deliveries`. */
+/** The query of `GET …/git-deliveries`. */
 const gitDeliveryQuery = {
   pageSize: pageSize(200, 50, "deliveries"),
   nextToken: nextToken("nextToken", /^[\w-]{1,100}$/),

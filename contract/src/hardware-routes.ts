@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { Route } from "./route.ts";
 
-/** `GET /v2/hardware`. */
+/** The answer of `GET /v2/hardware`. */
 export const hardwareAnswer = z.object({
   items: z.array(
     z.object({
@@ -29,7 +29,7 @@ export const hardwareAnswer = z.object({
   ),
 });
 
-/** `GET /v2/operator/platform`. */
+/** The answer of `GET /v2/operator/platform`. */
 export const platformAnswer = z.strictObject({
   version: z.string(),
   driver: z.string(),
@@ -75,7 +75,7 @@ export const platformAnswer = z.strictObject({
   ),
 });
 
-/** By operation id. */
+/** The routes of hardware, by operation id. */
 export const hardwareRoutes = {
   getHardware: {
     method: "GET",

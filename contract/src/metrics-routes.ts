@@ -28,7 +28,7 @@ const chart = z.strictObject({
   series: z.array(z.strictObject({ name: z.string(), data: z.array(z.string().nullable()) })),
 });
 
-/** `GET …/apps/{a}/resource-metrics`. */
+/** The answer of `GET …/apps/{a}/resource-metrics`. */
 export const resourceMetrics = z.strictObject({
   cpu: chart.meta({ description: "Cores, of each replica." }),
   memory: chart.meta({ description: "Bytes, of each replica." }),

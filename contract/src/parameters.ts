@@ -4,7 +4,7 @@ import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
 import { deliveryStates, runStates } from "./words.ts";
 
-/** A time. */
+/** A time in a query. */
 export const time = (about: string) =>
   ({
     kind: "text",
@@ -36,7 +36,7 @@ const uuid = (allowed: string, about: string) =>
     about,
   }) as const satisfies Field;
 
-/** `…/builds/{b}/logs`. */
+/** The query of `…/builds/{b}/logs`. */
 export const buildLogQuery = {
   pageSize: pageSize(1000, 1000, "lines"),
   nextToken: nextToken("nextPageToken", /^[\w-]{1,60}$/),
@@ -48,7 +48,7 @@ export const buildLogQuery = {
   },
 } as const satisfies Record<string, Field>;
 
-/** `…/apps/{a}/logs`. */
+/** The query of `…/apps/{a}/logs`. */
 export const appLogQuery = {
   container: replicaName("Only lines of this replica."),
   runId: uuid("a run id, which is a UUID", "Only lines of this run."),
@@ -98,7 +98,7 @@ const deadStatus = {
   about: "Only runs that ended in this state.",
 } as const satisfies Field;
 
-/** `…/apps/{a}/runs`. */
+/** The query of `…/apps/{a}/runs`. */
 export const runQuery = {
   asyncOnly: {
     kind: "boolean",
@@ -118,7 +118,7 @@ export const runQuery = {
   nextToken: runToken,
 } as const satisfies Record<string, Field>;
 
-/** `GET …/apps/{a}/dead-runs`. */
+/** The query of `GET …/apps/{a}/dead-runs`. */
 export const deadRunQuery = {
   status: deadStatus,
   pageSize: pageSize(200, 50, "runs"),
@@ -142,7 +142,7 @@ export const deadRunChoice = {
 const webhookToken = nextToken("nextToken", /^[\w-]{1,200}$/);
 const endpointId = uuid("an endpoint's id, which is a UUID", "Only deliveries to this endpoint.");
 
-/** `GET …/webhook-deliveries`. */
+/** The query of `GET …/webhook-deliveries`. */
 export const deliveryQuery = {
   state: {
     kind: "choice",
@@ -158,7 +158,7 @@ export const deliveryQuery = {
   nextToken: webhookToken,
 } as const satisfies Record<string, Field>;
 
-/** `GET …/webhook-endpoints`. */
+/** The query of `GET …/webhook-endpoints`. */
 export const endpointQuery = {
   pageSize: pageSize(200, 50, "endpoints"),
   nextToken: webhookToken,
@@ -232,7 +232,7 @@ export const credentialFields = {
   },
 } as const satisfies Record<string, Field>;
 
-/** `PATCH …/apps/{a}`. */
+/** The query of `PATCH …/apps/{a}`. */
 export const changeQuery = {
   dryRun: {
     kind: "boolean",
@@ -242,7 +242,7 @@ export const changeQuery = {
   },
 } as const satisfies Record<string, Field>;
 
-/** `PATCH …/secrets`. */
+/** The query of `PATCH …/secrets`. */
 export const secretQuery = {
   restart: {
     kind: "boolean",

@@ -2,7 +2,7 @@
 // read lengths, not patterns.
 import { RegExpParser, type AST } from "@eslint-community/regexpp";
 
-/** In characters; `max` may be Infinity. */
+/** The lengths of what a pattern matches, in characters; `max` may be Infinity. */
 type Lengths = { readonly min: number; readonly max: number };
 
 const nothing: Lengths = { min: 0, max: 0 };

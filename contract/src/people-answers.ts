@@ -77,7 +77,7 @@ export const providerList = z.array(
   z.strictObject({ id: z.enum(["oidc", "github"]), name: z.string() }),
 );
 
-/** With what a person can sign in. */
+/** The ways in which a person can sign in. */
 export const signInMethods = z.strictObject({
   hasPassword: z.boolean(),
   /** The providers that people can sign in with here. */

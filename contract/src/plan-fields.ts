@@ -15,7 +15,7 @@ export const operatorProjectFields = {
   },
 } as const satisfies Record<string, Field>;
 
-/** `GET /v2/operator/projects`. */
+/** The query of `GET /v2/operator/projects`. */
 export const operatorProjectQuery = {
   search: searchText(
     "Only projects whose name contains this, in upper or lower case, or that have this id.",

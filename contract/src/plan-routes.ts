@@ -19,7 +19,7 @@ export const projectPlan = z.strictObject({
     replicas: count.nullable(),
     gpus: count.nullable(),
   }),
-  /** Starting and serving replicas. */
+  /** What the project uses now: replicas that are starting or serving count. */
   used: z.strictObject({ apps: count, replicas: count, gpus: count }),
   audit_retention_days: z.int().min(1),
   log_retention_days: z.int().min(1),

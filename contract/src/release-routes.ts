@@ -24,7 +24,7 @@ const buildFields = {
   },
 } as const satisfies Record<string, Field>;
 
-/** `…/releases`. */
+/** The query of `…/releases`. */
 const releaseQuery = {
   pageSize: pageSize(200, 50, "releases"),
   nextToken: nextToken("nextToken", /^[\w-]{1,60}$/),

@@ -7,7 +7,7 @@ import { paths, type Route } from "./route.ts";
 
 const repositories = `${paths.project}/git-repositories` as const;
 
-/** `GET …/git-repositories`. */
+/** The answer of `GET …/git-repositories`. */
 export const repositoryList = z.strictObject({
   items: z
     .array(z.string())
@@ -23,7 +23,7 @@ export const repositoryList = z.strictObject({
     .meta({ description: "The git hosts for which the project has a token." }),
 });
 
-/** `GET …/git-repositories/branches`. */
+/** The answer of `GET …/git-repositories/branches`. */
 export const branchList = z.strictObject({
   /** As it is stored: `owner/repo`, on other hosts with the address. */
   gitRepo: z.string(),
@@ -32,7 +32,7 @@ export const branchList = z.strictObject({
   hasMore: z.boolean(),
 });
 
-/** `GET …/git-repositories/settings`. */
+/** The answer of `GET …/git-repositories/settings`. */
 export const foundSettings = z.strictObject({
   /** The root is "". */
   folders: z.array(z.string()).meta({

@@ -16,7 +16,7 @@ export type BodyShape =
 
 export type Route = {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** With `{names}` in braces. */
+  /** The path, with the names of its parameters in braces. */
   readonly path: string;
   readonly about: string;
   /**
@@ -67,7 +67,7 @@ export function takesKey({ method, status, access, takesBytes, takesStream }: Ro
   return method === "POST" && status === 201 && access !== "public" && hasJson;
 }
 
-/** Path prefixes. */
+/** The paths with which routes begin. */
 export const paths = {
   project: "/v2/projects/{project_id}",
   app: "/v2/projects/{project_id}/apps/{app_id}",

@@ -39,7 +39,7 @@ const { project, app } = paths;
 const buildPath = `${app}/builds/{build_id}` as const;
 const credentialPath = `${project}/git-credentials/{host}` as const;
 
-/** By operation id. */
+/** All routes of the API, by operation id. */
 export const routes = {
   createGitApp: {
     method: "POST",

@@ -23,7 +23,7 @@ const patterns = {
 } as const;
 const commands = { ...patterns, lengthMax: 1000, isSingleAllowed: false } as const;
 
-/** Fields beside the settings. */
+/** The fields of an upload besides the app's settings. */
 export const uploadOnly = {
   cerebrium_toml: {
     ...settings.config_toml,

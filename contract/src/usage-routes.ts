@@ -28,10 +28,10 @@ const day = (about: string, defaultAbout: string) =>
     about,
   }) as const satisfies Field;
 
-/** `…/cost`. */
+/** The query of `…/cost`. */
 export const costQuery = { month } as const satisfies Record<string, Field>;
 
-/** `…/usage`. */
+/** The query of `…/usage`. */
 const usageQuery = {
   from: day("Only usage on or after this day (UTC).", "the first day of this month"),
   to: day("Only usage before this day (UTC); at most 400 days after from.", "tomorrow"),
@@ -44,13 +44,13 @@ const usageQuery = {
   },
 } as const satisfies Record<string, Field>;
 
-/** `…/billing/ledger`. */
+/** The query of `…/billing/ledger`. */
 const ledgerQuery = {
   pageSize: pageSize(200, 50, "transactions"),
   nextToken: nextToken("nextToken", /^[1-9]\d{0,14}$/),
 } as const satisfies Record<string, Field>;
 
-/** `…/billing/statements/{month}`. */
+/** The query of `…/billing/statements/{month}`. */
 const statementQuery = {
   format: {
     kind: "choice",
@@ -98,7 +98,7 @@ const costs = {
 const appliedCoupon = {
   code: z.string(),
   name: z.string(),
-  /** 0 for a percentage. */
+  /** The amount that the coupon grants; 0 for a percentage. */
   amount_cents: z.int().min(0),
   amount_currency: currency,
   frequency: z.enum(["once", "recurring", "forever"]),
@@ -115,7 +115,7 @@ const appliedCoupon = {
   drawn_micros: micros,
 };
 
-/** `GET …/cost`. */
+/** The answer of `GET …/cost`. */
 export const projectCost = z.strictObject({
   summary: z.strictObject({
     month: period,
@@ -130,7 +130,7 @@ export const projectCost = z.strictObject({
   coupons: z.array(z.strictObject(appliedCoupon)),
 });
 
-/** `GET …/apps/{a}/cost`. */
+/** The answer of `GET …/apps/{a}/cost`. */
 export const appCost = z.strictObject({
   summary: z.strictObject({ month: period, currency, ...costs, ...quantities }),
 });
@@ -155,7 +155,7 @@ export const usageAnswer = z.strictObject({
   currency,
   items: z.array(
     z.strictObject({
-      /** Empty: the project's storage. */
+      /** The app; empty for the project's storage. */
       app_id: z.string().optional(),
       day: z.string().optional(),
       /** `storage` beside the compute types. */
@@ -169,7 +169,7 @@ export const usageAnswer = z.strictObject({
   total: z.strictObject(usageSums),
 });
 
-/** `GET …/billing/ledger`. */
+/** The answer of `GET …/billing/ledger`. */
 export const ledgerPage = z.strictObject({
   items: z.array(
     z.strictObject({
@@ -192,7 +192,7 @@ export const ledgerPage = z.strictObject({
   nextToken: z.string().optional(),
 });
 
-/** `GET …/billing/coupons`. */
+/** The answer of `GET …/billing/coupons`. */
 export const appliedCoupons = z.strictObject({ items: z.array(z.strictObject(appliedCoupon)) });
 
 const statementSums = {
@@ -215,16 +215,16 @@ const statementSums = {
   total_micros: micros,
 };
 
-/** `GET …/billing/statements`, newest first. */
+/** The answer of `GET …/billing/statements`, newest first. */
 export const statementList = z.strictObject({ items: z.array(z.strictObject(statementSums)) });
 
-/** `GET …/billing/statements/{month}`. */
+/** The answer of `GET …/billing/statements/{month}`. */
 export const statement = z.strictObject({
   project_id: z.string(),
   ...statementSums,
   lines: z.array(
     z.strictObject({
-      /** Empty: the project's storage. */
+      /** The app; empty for the project's storage. */
       app_id: z.string(),
       kind: z.enum(["run", "build", "storage"]),
       compute: z.string(),
@@ -235,7 +235,7 @@ export const statement = z.strictObject({
       cpu_core_seconds: seconds,
       memory_gb_seconds: seconds,
       build_count: z.int().min(0),
-      /** Only of storage. */
+      /** Stored gigabyte-seconds; only storage has them. */
       storage_gb_seconds: seconds.optional(),
       cost_micros: micros,
     }),

@@ -8,14 +8,14 @@ import { paths, type Route } from "./route.ts";
 
 /** The size of every part of an upload but the last, in bytes. */
 export const partBytes = 5_242_880;
-/** 52 GB. */
+/** The maximum number of parts of one file, which is then 52 GB long. */
 export const partsMax = 10_000;
 
 export const volumeList = z.array(
   z.strictObject({
     id: z.string(),
     name: z.string(),
-    /** Where apps see it. */
+    /** The path at which apps see the volume. */
     mountPath: z.string(),
     /** GB of 10^9 bytes; null: limited only by the disk. */
     sizeGb: z.int().min(1).nullable(),

@@ -60,7 +60,7 @@ export function readConfig(environment: Environment) {
     appHosts: new AppHosts(
       parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
     ),
-    /** An absolute path. */
+    /** The data folder, as an absolute path. */
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),

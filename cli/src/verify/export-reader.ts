@@ -47,7 +47,7 @@ export class LineReader {
     return this.#line;
   }
 
-  /** Undefined at the end. */
+  /** Reads the next line; undefined at the end of the export. */
   async next(): Promise<TextLine | undefined> {
     for (;;) {
       const end = this.#chunk.indexOf(endOfLine);

@@ -26,7 +26,7 @@ export type AccountView = TokenView & {
   readonly name: string;
   readonly rights: Rights;
   readonly isReadable: boolean;
-  /** Newest first. */
+  /** The tokens of the account, newest first. */
   readonly tokens: readonly TokenView[];
   /** The newest token's row. */
   readonly newest: TokenRow;

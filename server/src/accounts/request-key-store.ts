@@ -41,7 +41,7 @@ export async function writeAnswer(db: Db, id: RequestKeyId, sealed: string): Pro
     update request_keys set answer_sealed = ${sealed} where caller = ${id.caller} and key_hash = ${id.key_hash}`;
 }
 
-/** Frees a key. */
+/** Deletes an idempotency key, so that it can be used again. */
 export async function dropKey(db: Db, id: RequestKeyId): Promise<void> {
   await db
     .deleteFrom("request_keys")

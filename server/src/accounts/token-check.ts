@@ -123,7 +123,7 @@ export class TokenCheck {
     this.#forget(isPerson, personId, { hasChanged: true });
   }
 
-  /** Ends listening. */
+  /** Stops listening for changes of tokens. */
   close(): void {
     for (const end of this.#endListening) end();
   }

@@ -40,7 +40,7 @@ export type AccountChange = { readonly name?: string; readonly rights?: Rights }
 export type Rotation = {
   /** Null: never; undefined: the new token lives as long as the previous one was to live. */
   readonly expiresAt: Date | null | undefined;
-  /** For how long the previous token stays valid. */
+  /** The time that the previous token stays valid. */
   readonly overlapSeconds: number;
 };
 

@@ -13,7 +13,7 @@ const methods = METHODS.filter((method) => method !== "CONNECT");
 const usualMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 type KnownPath = {
-  /** In Fastify's notation, with `:name` for parameters. */
+  /** The path in Fastify's notation, with `:name` for parameters. */
   readonly url: string;
   /** Matches every path that `url` stands for. */
   readonly form: RegExp;

@@ -8,7 +8,6 @@ import type { RunRow } from "#runs/run-list-store.ts";
 type Spans = {
   readonly waitStartedAt: Date | null;
   readonly waitEndedAt: Date | null;
-  /** In milliseconds. */
   readonly pendingMs: number;
   readonly slotMs: number;
   readonly executionMs: number;

@@ -120,7 +120,7 @@ export async function endFileRuns(tx: Tx, appId: AppId): Promise<void> {
   await tx.updateTable("apps").set({ runs_files: false }).where("id", "=", appId).execute();
 }
 
-/** No locks. */
+/** Reads an app's row, without a lock. */
 export async function readApp(db: Db, appId: AppId): Promise<AppRow | undefined> {
   return await db.selectFrom("apps").selectAll().where("id", "=", appId).executeTakeFirst();
 }

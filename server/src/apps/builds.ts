@@ -35,7 +35,7 @@ export class Builds {
     return rows;
   }
 
-  /** One build. Throws `Fault("not_found")`. */
+  /** Reads one build. Throws `Fault("not_found")`. */
   async get(ref: BuildRef): Promise<BuildRow> {
     const [row] = await readBuilds(this.#db, { ...ref, limit: 1 });
     if (row === undefined)

@@ -84,7 +84,7 @@ export function withRepository<Request extends ChangeRequest>(
   return { ...request, fields: { ...request.fields, gitRepo: repository.value.canonical } };
 }
 
-/** A JSON object. */
+/** True for a JSON object. */
 export function isObject(body: unknown): body is Readonly<Record<string, unknown>> {
   return typeof body === "object" && body !== null && !Array.isArray(body);
 }

@@ -11,7 +11,7 @@ import { readTomlFile, type TomlSettings } from "./toml-file.ts";
 /** A value of a file, not checked yet. */
 export type FileSetting = {
   readonly value: unknown;
-  /** For messages: the key and the file. */
+  /** The key and the file, for messages. */
   readonly path: string;
   readonly origin: Extract<SettingOrigin, "config_toml" | "repository">;
 };

@@ -14,7 +14,7 @@ type Parts = Foundation & {
   readonly personChanged: (personId: string) => void;
   readonly whyNever: WhyNever;
   readonly isThere: IsThere;
-  /** See `appRemoval`. */
+  /** Called after an app is removed; see `appRemoval`. */
   readonly onRemoved: () => void;
 };
 

@@ -11,7 +11,7 @@ export type GitHosts = {
 
 export type FoundRepository = {
   readonly template: string;
-  /** May contain groups: `group/sub`. */
+  /** The owner, which may contain groups: `group/sub`. */
   readonly owner: string;
   readonly repo: string;
   /** The one form that is stored: `owner/repo`, on other hosts `https://host/owner/repo`. */

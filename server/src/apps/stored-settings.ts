@@ -28,7 +28,7 @@ export function readSettings(stored: unknown): contract.AppSettings | Fault {
   );
 }
 
-/** Like `readSettings`. Throws `Fault("not_usable")`. */
+/** Reads the stored settings of a release, like `readSettings`. Throws `Fault("not_usable")`. */
 export function releaseSettings(stored: unknown): contract.AppSettings {
   const settings = readSettings(stored);
   if (settings instanceof Fault) throw settings;

@@ -19,9 +19,9 @@ type Table = Readonly<Record<string, unknown>>;
 
 /** The content of one TOML file; missing settings are absent. */
 export type TomlSettings = {
-  /** For messages: `config_toml` or the file's name. */
+  /** The name for messages: `config_toml` or the file's name. */
   readonly file: string;
-  /** Unchecked values by field. */
+  /** The values of the file by field, not yet checked. */
   readonly values: ReadonlyMap<FieldName, unknown>;
   readonly commands: Readonly<Partial<Record<CommandKind, readonly string[]>>>;
   readonly packages: Readonly<Partial<Record<PackageKind, PackageVersions>>>;

@@ -5,7 +5,7 @@ import { Secret } from "#lib/secret.ts";
 export type Change = { readonly old?: unknown; readonly new?: unknown };
 export type Changes = Readonly<Record<string, Change>>;
 
-/** Any JSON. */
+/** A JSON value as it is kept, after masking. */
 export type Kept =
   | string
   | number

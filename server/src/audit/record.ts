@@ -54,7 +54,7 @@ export type AuditEntry = {
   readonly by: By;
   readonly resource?: { readonly type: string; readonly id?: string; readonly name?: string };
   readonly changes?: Changes;
-  /** For failures: a sentence. */
+  /** Why the action failed, as a sentence; only failures have it. */
   readonly reason?: string;
 };
 

@@ -49,13 +49,13 @@ export type BillingSettings = {
 
 /** What the rest of the platform uses of plans and budgets. */
 export type OpenedPlans = {
-  /** For the API. */
+  /** The plans of projects, for the API. */
   readonly plans: { readonly useCases: PlanUseCases; readonly defaults: PlanDefaults };
   /** How long a project's plan keeps audit entries; null: as configured in the settings. */
   readonly planDaysOf: (projectId: ProjectId) => number | null;
-  /** For the scheduler. */
+  /** What projects may start, for the scheduler. */
   readonly allowance: Allowance;
-  /** For the proxy. */
+  /** Why an app's calls are refused, for the proxy; null: they are not. */
   readonly refusalOf: (route: AppRoute) => Fault | null;
   /** For the retention of logs: null while no plan limits it. */
   readonly logDaysOf: DaysOfProjects;
@@ -127,7 +127,7 @@ export async function openPlans(
 
 type BillingParts = Foundation & {
   readonly plans: PlanUseCases;
-  /** For all requests to URLs that users choose. */
+  /** The guard of all requests to URLs that users choose. */
   readonly guard: OutwardGuard;
   /** Null: mail is not configured. */
   readonly mail: OwnerMail | null;

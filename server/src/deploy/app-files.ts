@@ -71,7 +71,7 @@ function namesIn(root: string): string[] {
 type Entry = {
   readonly path: string;
   readonly isFolder: boolean;
-  /** False for a link. */
+  /** True for a regular file, false for a link. */
   readonly isFile: boolean;
 };
 

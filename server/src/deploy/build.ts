@@ -32,7 +32,7 @@ export type BuildParts = ArtifactParts &
 /** A claimed build, and the signals between its work and the queue. */
 export type BuildTask = {
   readonly lease: Lease<"builds">;
-  /** Aborted with `BuildStopped`. */
+  /** Ends the build when it is aborted, with `BuildStopped` as the reason. */
   readonly stop: AbortSignal;
   /** Called when only the start of the app remains, which may take long or wait for a machine. */
   readonly onBuilt: () => void;

@@ -14,7 +14,7 @@ import {
 /** A build as it was when its work began, and the writes of this work. */
 export class ClaimedBuild {
   readonly record: BuildRecord;
-  /** See `Leases.held`. */
+  /** The SQL condition that this platform still holds the build; see `Leases.held`. */
   readonly held: RawBuilder<boolean>;
   readonly #db: Db;
 

@@ -18,7 +18,7 @@ const shownMax = 3;
 const custom = "[cerebrium.runtime.custom] in slipway.toml";
 const startCommand = `set runtime to custom and entrypoint to its start command (${changeField}, or entrypoint below ${custom})`;
 
-/** One to three sentences for the build's reason. */
+/** Explains the missing file in one to three sentences, for the build's reason. */
 export function whyNoMain(app: AppWithoutMain): string {
   const missing = `There is no main.py in ${folderOf(app.settings)}, where the cortex runtime looks for the app's functions`;
   const dockerfiles = dockerfilesAmong(app.names);

@@ -40,7 +40,7 @@ export type UploadProgress = Pick<store.UploadRow, "buildId" | "buildStatus"> & 
 export type ArrivingUpload = {
   /** Content-Range; null: all of it, from the start. */
   readonly range: string | null;
-  /** Content-Length; null: unknown. */
+  /** The request's Content-Length; null: unknown. */
   readonly length: number | null;
   readonly body: Readable;
 };

@@ -27,7 +27,7 @@ export type BuildPlan = {
   readonly buildId: BuildId;
   readonly appId: AppId;
   readonly runtime: "cortex" | "custom";
-  /** For example `3.11`. */
+  /** The Python version, for example `3.11`. */
   readonly pythonVersion: string;
   /** False for the default version: the nearest newer installed version may then replace it. */
   readonly isPythonVersionGiven: boolean;
@@ -132,7 +132,7 @@ export interface Builder {
 /** What must not be removed. */
 export type UsedArtifacts = {
   readonly artifacts: readonly Artifact[];
-  /** The unfinished builds. */
+  /** The builds that are not finished, whose files are kept. */
   readonly building: readonly BuildId[];
 };
 

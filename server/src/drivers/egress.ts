@@ -7,7 +7,7 @@ import { metadataRanges, privateRanges } from "./app-firewall.ts";
 export type Egress =
   /** `allowed`: private ranges that apps may reach. */
   | { readonly canLimit: true; readonly allowed: readonly string[] }
-  /** `reason` ends a sentence. */
+  /** The driver cannot limit the egress of apps; `reason` ends a sentence. */
   | { readonly canLimit: false; readonly reason: string };
 
 /** Says in a sentence why the setting cannot have its effect here; null when it can. */

@@ -12,7 +12,7 @@ import { appStorageName } from "./storage.ts";
 
 type Options = {
   readonly storageDir: string;
-  /** As in `Sandbox`. */
+  /** True when sandboxes belong to an ordinary user; see `Sandbox`. */
   readonly isUserOwned: boolean;
 };
 

@@ -25,14 +25,14 @@ export interface HeldReplica {
   deliver(): Promise<boolean>;
   /** Removes the files and records of an exited replica. */
   remove(): Promise<void>;
-  /** See `Driver`. */
+  /** Returns why the replica cannot be reached; see `Driver`. */
   whyUnreached(): Promise<string | null>;
 }
 
 export type ReplicaDriverOptions = Pick<DriverParts, "log" | "installationId"> & {
   /** The parent of the storage folders: each project has one, which its apps share. */
   readonly storageDir: string;
-  /** As in `Sandbox`. */
+  /** True when sandboxes belong to an ordinary user; see `Sandbox`. */
   readonly isUserOwned?: boolean;
   /** Ends replicas that fill the disk; without it nothing does. */
   readonly disk?: DiskWatch;

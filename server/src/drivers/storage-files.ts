@@ -31,7 +31,7 @@ export type StorageFilesOptions = {
   readonly storageDir: string;
   /** The user that owns the files of a project; null: the platform's own user. */
   readonly userOf: (projectId: ProjectId) => number | null;
-  /** As in `Sandbox`. */
+  /** True when sandboxes belong to an ordinary user; see `Sandbox`. */
   readonly isUserOwned: boolean;
 };
 

@@ -63,7 +63,7 @@ export async function storagesIn(
   return { projects: names.filter((name) => !name.startsWith(".")), apps };
 }
 
-/** See `Driver.collectStorage`. */
+/** Removes storage that nobody needs any more; see `Driver.collectStorage`. */
 export async function collectStorage(
   {
     storageDir,

@@ -15,7 +15,7 @@ const machineHosts: ReadonlySet<string> = new Set([machine, "127.0.0.1", "[::1]"
 export class AppHosts {
   readonly #end: string;
 
-  /** `parent`: in lower case. */
+  /** `parent` is the domain above all apps, in lower case. */
   constructor(parent: string) {
     this.#end = `.${parent}`;
   }

@@ -4,7 +4,7 @@ import type { Clock } from "./clock.ts";
 import { withDeadline } from "./with-deadline.ts";
 
 export type CachedAnswerOptions<Answer> = {
-  /** Must not reject. */
+  /** Computes the answer; must not reject. */
   readonly look: () => Promise<Answer>;
   /** How long an answer is reused. */
   readonly freshMs: number;

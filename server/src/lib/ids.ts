@@ -8,15 +8,15 @@ type Branded<Name extends string> = string & { readonly [brand]: Name };
 export type ProjectId = Branded<"ProjectId">;
 /** `{projectId}-{appName}`; within the platform, `~2` and so on may follow: see `freeAppId`. */
 export type AppId = Branded<"AppId">;
-/** A UUID. */
+/** The id of a build: a UUID. */
 export type BuildId = Branded<"BuildId">;
-/** A UUID. */
+/** The id of a release: a UUID. */
 export type ReleaseId = Branded<"ReleaseId">;
 /** `{appName}-` and ten characters; unique among all replicas. */
 export type ReplicaId = Branded<"ReplicaId">;
 /** A UUID; equals the `X-Request-Id` of the answer. */
 export type RunId = Branded<"RunId">;
-/** A UUID. */
+/** The id of a token: a UUID. */
 export type TokenId = Branded<"TokenId">;
 /** A UUID; one delivery of one answer to one webhook, however many attempts it takes. */
 export type DeliveryId = Branded<"DeliveryId">;

@@ -32,7 +32,12 @@ export type OutwardGuardOptions = {
 
 /** Where to connect, or why the URL may not be called, in a sentence for the caller. */
 export type OutwardTarget =
-  | { readonly url: URL; /** Without brackets. */ readonly host: string; readonly port: number }
+  | {
+      readonly url: URL;
+      /** The host name, or the address without the brackets of IPv6. */
+      readonly host: string;
+      readonly port: number;
+    }
   | { readonly problem: string };
 
 /** No receiver needs a longer URL, and every delivery stores and logs its URL. */

@@ -8,7 +8,7 @@ import { exchange, type Exchange } from "./outward-exchange.ts";
 import type { OutwardGuard } from "./outward-guard.ts";
 import { makeNameLookup, type NameLookup } from "./outward-names.ts";
 
-/** What to send. */
+/** The headers, the body and the limits of a POST request. */
 export type OutwardPost = {
   /** By default POST; a GET has an empty body. */
   readonly method?: "GET";

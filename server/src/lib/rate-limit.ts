@@ -8,7 +8,7 @@ import { LruMap } from "./lru-map.ts";
 export type RateLimitOptions = {
   /** The maximum number of uses of a key in a window, which begins with its first use. */
   readonly max: number;
-  /** One minute by default. */
+  /** The length of the window; one minute by default. */
   readonly windowMs?: number;
   readonly clock: Clock;
   /** The message of the fault. */

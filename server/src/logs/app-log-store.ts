@@ -22,9 +22,9 @@ export type StoredAppLine = AppLine & { readonly id: number };
 /** Filters for an app's lines; null or absent: no filter. Times in milliseconds since the epoch. */
 export type AppLineFilter = {
   readonly container?: ReplicaId | null;
-  /** This time or later. */
+  /** Only lines of this time or later. */
   readonly afterDate?: number | null;
-  /** Before this time. */
+  /** Only lines before this time. */
   readonly beforeDate?: number | null;
   /** Lines that contain this text, ignoring case. */
   readonly search?: string | null;

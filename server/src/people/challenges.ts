@@ -12,7 +12,7 @@ import { insertVerification, verificationOf } from "./verification-store.ts";
 export type Challenge = {
   readonly kind: "two_factor";
   readonly challenge: Secret;
-  /** In seconds. */
+  /** The time until the challenge expires, in seconds. */
   readonly expiresIn: number;
 };
 

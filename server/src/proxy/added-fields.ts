@@ -3,7 +3,7 @@
 import type { AnswerHead } from "./answer-head.ts";
 
 export type AddedFields = {
-  /** In Node's format: name, value, name, value … */
+  /** The fields in Node's format: name, value, name, value … */
   readonly list: readonly string[];
   /** The same fields as header lines, each with its line end. */
   readonly lines: string;

@@ -44,7 +44,7 @@ export type AppCallsParts = PoolParts & {
   /** Makes the scheduler look at the app. */
   readonly nudge: (appId: AppId) => void;
   readonly monotonicMs: () => number;
-  /** In [0, 1). */
+  /** Returns a random number from 0, inclusive, to 1, exclusive. */
   readonly random: () => number;
 };
 

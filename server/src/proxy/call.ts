@@ -70,7 +70,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #isOver = false;
   /** The call has given up its slot, and its caller waits for the reason why it broke off. */
   #hasLeft = false;
-  /** `mayStart` is being asked. */
+  /** True while `mayStart` is being asked. */
   #isStarting = false;
   #tries = 0;
   /** The connection has served an earlier call. */

@@ -134,7 +134,7 @@ export class NodeClient implements HttpClient {
   }
 }
 
-/** Trailers in node's format. */
+/** Converts trailers to the format of node. */
 function pairs(trailers: readonly string[]): [string, string][] {
   const list: [string, string][] = [];
   for (let index = 0; index + 1 < trailers.length; index += 2) {

@@ -58,7 +58,7 @@ export class PlainConnection extends Timed implements HttpClient {
   /** The body of the current call, one character per byte. */
   #body = noBody;
   #user: ClientUser | null = null;
-  /** A call is running. */
+  /** True while a call is running. */
   #isBusy = false;
   #head = "";
   #isChunked = false;

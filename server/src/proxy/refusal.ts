@@ -57,7 +57,7 @@ type AnswerTo = {
   readonly isLast: boolean;
   /** It answers a HEAD, so no body may follow. */
   readonly isHead?: boolean;
-  /** With its line end. */
+  /** The Date header line, with its line end. */
   readonly dateLine?: string;
 };
 

@@ -15,7 +15,7 @@ export type Target = {
   readonly path: string;
   /** True when `async=true` was given. */
   readonly isAsync: boolean;
-  /** Decoded; null: none. */
+  /** The URL of the webhook, decoded; null: none. */
   readonly webhookEndpoint: string | null;
   /** The app was called on a host name of its own; see lib/app-hosts.ts. */
   readonly hasOwnHost: boolean;

@@ -52,7 +52,7 @@ type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & {
   readonly onDelivery: () => void;
 };
 
-/** They throw `Fault`. */
+/** Use cases of hook addresses and push events; their methods throw `Fault`. */
 export class GitHooks {
   readonly #parts: GitHooksParts;
   readonly #strangers: RateLimit;

@@ -16,7 +16,7 @@ export type CommitStatus = {
   readonly state: StatusState;
   /** A page with more about the build. */
   readonly url: string;
-  /** One sentence. */
+  /** What the status says, in one sentence. */
   readonly description: string;
 };
 

@@ -21,7 +21,7 @@ export type Question = {
   readonly address: Address;
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
-  /** JSON; null: no body. */
+  /** The request's body as JSON; null: no body. */
   readonly body: string | null;
   /** The total time, including the wait for a connection. */
   readonly waitMs: number;

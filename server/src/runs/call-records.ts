@@ -11,7 +11,7 @@ import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
 import { callRecordOf, isBrokenOff, stateOf, type CallRecord } from "./call-record.ts";
 import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 
-/** `callRecordWriter` creates the writer. */
+/** The parts of call records; `callRecordWriter` creates the writer. */
 export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
   /** Why the call's replica has ended; null when it does not end within a moment. Never rejects. */

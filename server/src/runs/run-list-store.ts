@@ -46,7 +46,7 @@ export type RunRow = Pick<Selectable<Tables["runs"]>, RunColumn> & {
   readonly is_websocket: boolean;
   readonly line_ms: number | null;
   readonly total_ms: number | null;
-  /** `accepted_at`, to the microsecond. */
+  /** The time `accepted_at`, in microseconds. */
   readonly at_micros: number;
   readonly replica_started_at: Date | null;
   readonly region: string | null;

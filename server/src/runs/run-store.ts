@@ -74,7 +74,7 @@ export type RunReturn = HeldRun & {
 
 export type RunStoreOptions = {
   readonly db: Db;
-  /** Unique among running platforms. */
+  /** The id of this process, unique among running platforms. */
   readonly holder: string;
   readonly leaseMs: number;
 };

@@ -29,7 +29,7 @@ export type RunUseCasesOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly cancelWaitMs?: number;
 };
 
-/** One per platform; needs no closing. */
+/** Use cases of runs; one per platform, which needs no closing. */
 export class RunUseCases {
   readonly list: RunList;
   readonly dead: DeadRuns;

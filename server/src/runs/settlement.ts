@@ -51,7 +51,7 @@ export class RunSettlement {
   readonly #ends: Batcher<Ending, boolean>;
   readonly #returns: Batcher<RunReturn, boolean>;
   readonly #stopping = new AbortController();
-  /** Aborted by `stop`. */
+  /** The signal that `stop` aborts. */
   readonly stopping = this.#stopping.signal;
 
   constructor(options: SettlementOptions) {

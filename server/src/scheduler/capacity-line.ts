@@ -20,7 +20,7 @@ export type WaitingRelease = {
 type Entry = WaitingRelease & {
   readonly wish: PoolWish;
   readonly isProtected: boolean;
-  /** Lower numbers are first. */
+  /** The position in the line; lower numbers are first. */
   order: number;
   sinceMs: number;
   /** The entry is dropped then, unless the release has said again that it waits. */

@@ -53,7 +53,7 @@ type KnownReplica = {
   endedAtMs: number;
 };
 
-/** One per scheduler. */
+/** Records how replicas ended; one per scheduler. */
 export class ReplicaEnds {
   readonly #parts: { readonly lines: LineStore; readonly clock: Clock; readonly log: Log };
   /** When this platform began. An earlier end, such as by `slipway down`, needs no warning. */

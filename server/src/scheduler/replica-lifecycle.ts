@@ -34,7 +34,7 @@ export type ReplicaParts = Pick<Foundation, "clock" | "log"> & {
   readonly exitMs: number;
   /** How long a replica may wait for a machine or its image. */
   readonly pendingMs: number;
-  /** See `AdoptParts`. */
+  /** The file with ends from while no platform ran; null: none. See `AdoptParts`. */
   readonly endsFile: string | null;
   readonly probe?: Probe;
 };
@@ -127,12 +127,12 @@ export class ReplicaLifecycle {
     });
   }
 
-  /** See `compareReplicas`. */
+  /** Compares the rows of replicas with what the driver runs; see `compareReplicas`. */
   async compare(): Promise<void> {
     await compareReplicas(this.#adoptParts);
   }
 
-  /** See `writeHeartbeats`. */
+  /** Writes the heartbeats of replicas; see `writeHeartbeats`. */
   async writeHeartbeats(): Promise<void> {
     const { driver, rows, clock } = this.#parts;
     await writeHeartbeats({ fleet: this.fleet, driver, rows, clock });

@@ -17,7 +17,7 @@ const noticeMs = 30_000;
 /** How a replica ended. */
 export type ReplicaEnd = {
   readonly reason: string;
-  /** As in `ReplicaEvent`. */
+  /** What the reason quotes of the app; undefined: nothing. As in `ReplicaEvent`. */
   readonly quote?: ErrorQuote | undefined;
   readonly exitCode: number | null;
   readonly at: number;

@@ -62,7 +62,7 @@ export type UseChart = {
 
 const nothing: MeasuredUses = { atMs: 0, uses: new Map() };
 
-/** One instance per platform. */
+/** The history of what replicas use; one instance per platform. */
 export class UseHistory {
   readonly #parts: UseHistoryParts;
   readonly #reader: UsageReader;

@@ -31,7 +31,7 @@ export type FolderLock = {
    * is for tools that work without one.
    */
   readonly installationId: string;
-  /** Writes the copy. */
+  /** Writes a copy of the installation's id into the folder. */
   keepInstallation(installationId: string): void;
   release(): void;
 };

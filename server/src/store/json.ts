@@ -3,7 +3,7 @@
 
 declare const brand: unique symbol;
 
-/** Text in JSON form. */
+/** A text that is valid JSON. */
 export type JsonText = string & { readonly [brand]: "JsonText" };
 
 /** The JSON text of a value; undefined fields are left out. */

@@ -42,7 +42,7 @@ export type BegunUpload = {
 };
 
 export type ArrivingPart = {
-  /** Content-Length; null: unknown. */
+  /** The request's Content-Length; null: unknown. */
   readonly length: number | null;
   readonly body: Readable;
 };

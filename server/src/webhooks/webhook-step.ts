@@ -11,5 +11,5 @@ export const webhookSteps = [
   "replayed",
 ] as const;
 
-/** One of these steps, reported right after it. */
+/** A step of a delivery, reported right after it. */
 export type WebhookStep = (typeof webhookSteps)[number];

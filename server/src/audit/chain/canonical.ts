@@ -2,7 +2,7 @@
 // PostgreSQL's text of a jsonb value, since the database computes the hashes;
 // docs/guides/audit-log.md describes it.
 
-/** Any JSON. */
+/** Any value that JSON can express. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
 /** An object with its members in any order. */
 export type JsonObject = { readonly [name: string]: JsonValue };

@@ -12,7 +12,7 @@ import { lastOf, type Chain } from "#audit/export/export-store.ts";
 export type OpenEnd = format.ChainPosition & { readonly chain: Chain; readonly previous: number };
 
 export type OpenEndQuery = {
-  /** Only this chain. */
+  /** Restricts the query to this chain. */
   readonly chain?: Chain;
   /**
    * Only ends without an earlier checkpoint, or whose last checkpoint was made at `before` or

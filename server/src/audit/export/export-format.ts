@@ -37,7 +37,7 @@ export type ExportHeader = {
   readonly kind: "slipway-audit-export";
   readonly version: typeof exportVersion;
   readonly project: string | null;
-  /** RFC 3339, UTC. */
+  /** The time of the export, as in RFC 3339, in UTC. */
   readonly exportedAt: string;
   readonly filter: ExportFilter | null;
   readonly after: ChainPosition;

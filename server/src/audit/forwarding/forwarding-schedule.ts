@@ -18,7 +18,7 @@ export type JudgedBatch = {
   /** False for the operator's receiver: nobody would resume it. */
   readonly isPausable: boolean;
   readonly nowMs: number;
-  /** In [0, 1). */
+  /** A random number from 0, inclusive, to 1, exclusive. */
   readonly random: number;
 };
 

@@ -4,7 +4,7 @@ import type { Db, Tx } from "#store/database.ts";
 import { discountOf, frequencyOf } from "./coupon-store.ts";
 import type { AppliedCoupon } from "./settle.ts";
 
-/** With the fields shown to people. */
+/** An applied coupon, with the fields that people see. */
 export type AppliedRow = AppliedCoupon & {
   readonly couponName: string;
   /** When the coupon itself expires, even if its application ended earlier. */

@@ -115,7 +115,7 @@ function isInForce({ appliedAtMs, expiresAtMs }: AppliedCoupon, atMs: number): b
 /** The discounts so far, while stretches are processed in time order. */
 class Draws {
   readonly #currency: Currency;
-  /** By application, then by period. */
+  /** The amounts that are used, by application, then by period. */
   readonly #drawn = new Map<string, Map<string, Money>>();
   /**
    * The one application of a coupon that draws in a period, by coupon and period: a coupon

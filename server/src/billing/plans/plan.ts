@@ -10,7 +10,7 @@ export type ProjectPlan = {
   readonly appsMax: number | null;
   /** Replicas that start or serve, over all apps of a project. */
   readonly replicasMax: number | null;
-  /** GPUs of these replicas. */
+  /** The maximum number of GPUs of these replicas; null: no limit. */
   readonly gpusMax: number | null;
   readonly auditRetentionDays: number | null;
   readonly logRetentionDays: number | null;

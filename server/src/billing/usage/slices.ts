@@ -18,7 +18,7 @@ export type SliceRequest = {
   readonly startMs: number;
   /** The end of the time to cut. */
   readonly endMs: number;
-  /** In any order. */
+  /** The borders, in any order. */
   readonly borders: readonly number[];
   /**
    * Existing slices of the source in time order: the last one that begins at or before `endMs`, and
@@ -68,7 +68,7 @@ function isOfHour(atMs: number): (slice: Slice) => boolean {
     beginsAtMs <= atMs && Math.floor(beginsAtMs / hourMs) === Math.floor(atMs / hourMs);
 }
 
-/** Micro-units, rounding halves up. */
+/** Rounds to micro-units, halves up. */
 function rounded(attos: bigint): bigint {
   return (attos + attosOfMicro / 2n) / attosOfMicro;
 }

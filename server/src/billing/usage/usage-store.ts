@@ -74,7 +74,7 @@ const groupColumns = {
   compute: ["compute", "compute_tier", "pool"],
 } as const satisfies Record<Grouping, readonly string[]>;
 
-/** Totals of a window. */
+/** Sums up the usage within a window. */
 export async function readUsage(db: Db | Tx, window: UsageWindow): Promise<UsageSums> {
   const { rows } = await sql<SumsRow>`select ${sums} from ${rowsOf(window)}`.execute(db);
   return sumsOf(must(rows[0], "sums have a row"));

@@ -28,7 +28,7 @@ export type Fetch = {
   readonly branch: string;
   readonly isBranchGiven: boolean;
   readonly remote: NonNullable<GitRun["remote"]>;
-  /** On the monotonic clock. */
+  /** When the fetch must be over, by the monotonic clock. */
   readonly deadlineMs: number;
   readonly limits: TreeLimits;
 };

@@ -118,7 +118,7 @@ class Unpacking {
   /** The unpacked bytes so far. */
   bytes = 0;
   readonly #options: UnpackingOptions;
-  /** Folders that exist. */
+  /** The folders that were already created. */
   readonly #folders = new Set<string>();
 
   constructor(options: UnpackingOptions) {

@@ -24,14 +24,14 @@ export type DiskWriter = {
 
 export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly dataDir: string;
-  /** One folder per project. */
+  /** The folder that holds one folder per project. */
   readonly storageDir: string;
   /** Null: no limit. A reserve of null is derived from the size of the disk. */
   readonly limits: Readonly<
     Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>
   >;
   readonly reserve: DiskReserve;
-  /** As in `Sandbox`. */
+  /** True when sandboxes belong to an ordinary user; see `Sandbox`. */
   readonly isUserOwned: boolean;
 };
 

@@ -17,7 +17,7 @@ import type { DriverParts } from "#drivers/opened-driver.ts";
 export type AppNetworksOptions = Pick<DriverParts, "clock" | "installationId"> & {
   readonly engine: Engine;
   readonly names: KeyedNames;
-  /** See `Firewall`. */
+  /** Distinguishes the interfaces of this installation; see `Firewall`. */
   readonly installation: string;
   readonly firewall: Firewall | null;
 };

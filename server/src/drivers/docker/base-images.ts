@@ -28,7 +28,7 @@ type BuildFacts = Pick<BuildContext, "registryAuth" | "signal"> & {
   readonly plan: BuildPlan;
   /** The app's own Dockerfile; null: the plan names the base image. */
   readonly dockerfile: string | null;
-  /** See `mayPull`. */
+  /** Registries from which images may be pulled, besides the usual ones; see `mayPull`. */
   readonly moreRegistries: readonly string[];
 };
 

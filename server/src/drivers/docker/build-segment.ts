@@ -17,7 +17,7 @@ import type { Engine } from "./engine.ts";
 
 export type BuildSegmentOptions = {
   readonly engine: Pick<Engine, "calls">;
-  /** See `Firewall`. */
+  /** Distinguishes the interfaces of this installation; see `Firewall`. */
   readonly installation: string;
   readonly clock: Clock;
   readonly log: Log;

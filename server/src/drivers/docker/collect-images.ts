@@ -26,7 +26,7 @@ export async function removeImages(client: BuildClient, images: readonly string[
   }
 }
 
-/** See `Builder.collect`. */
+/** Removes images that no release needs; see `Builder.collect`. */
 export async function collectImages(
   client: BuildClient,
   { installationId, buildsDir, cache }: CollectParts,

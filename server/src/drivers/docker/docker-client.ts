@@ -14,7 +14,7 @@ export type FoundClient = {
   readonly build: readonly string[];
 };
 
-/** `reason` ends a sentence. */
+/** No client can be used; `reason` ends a sentence. */
 export type NoClient = { readonly ok: false; readonly reason: string };
 
 /** From this version on, only the buildx plugin can use BuildKit. */

@@ -4,11 +4,11 @@ import Docker from "dockerode";
 
 /** One engine of this machine. */
 export type Engine = {
-  /** For requests with one answer; a request without a byte for `callWaitMs` fails. */
+  /** The client for requests with one answer; a request without a byte for `callWaitMs` fails. */
   readonly calls: Docker;
-  /** For the question whether the engine answers: it does at once, unless it hangs. */
+  /** The client that asks whether the engine answers: it does at once, unless it hangs. */
   readonly pings: Docker;
-  /** For answers without an end: events and logs. */
+  /** The client for answers without an end: events and logs. */
   readonly streams: Docker;
   readonly facts: EngineFacts;
 };

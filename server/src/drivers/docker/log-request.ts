@@ -21,7 +21,7 @@ export type LogRequestOptions = {
   readonly containerId: string;
   /** Called when more of the answer has arrived, or when it has ended. */
   readonly onChange: () => void;
-  /** Closes the request. */
+  /** Closes the request when it is aborted. */
   readonly signal: AbortSignal;
 };
 

@@ -5,7 +5,7 @@ import type { GpuUse } from "./pool.ts";
 
 /** A card that answers. */
 export type SeenCard = {
-  /** `GPU-` and its UUID. */
+  /** The card's id: `GPU-` and its UUID. */
   readonly id: string;
   readonly name: string;
   /** Null: not one of the types that apps can ask for. */

@@ -31,7 +31,7 @@ type Group = { readonly lacks: readonly Lack[]; readonly candidates: readonly Ca
 
 /** The maximum number of locations in a reason. */
 const locationsMax = 3;
-/** `FreePool` counts in thousandths. */
+/** `FreePool` counts cores and memory in thousandths. */
 const unit = 1000;
 
 /**

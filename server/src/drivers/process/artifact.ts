@@ -14,7 +14,7 @@ export type ProcessArtifact = {
   readonly python: string;
   /** The virtual environment; its `bin` comes first in the PATH of replicas. */
   readonly venvDir: string;
-  /** For example `3.11`. */
+  /** The Python version, for example `3.11`. */
   readonly pythonVersion: string;
   /** True when the app's uvicorn can be told the path below which clients see the app. */
   readonly takesRootPath: boolean;

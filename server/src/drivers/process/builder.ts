@@ -46,7 +46,7 @@ export type ProcessBuilderOptions = {
   /** The runtime's Python files, compiled for each Python that apps use; null for none. */
   readonly runtimeDir: string | null;
   readonly sandbox: Sandbox;
-  /** From `detectCgroups`; without them there are no limits. */
+  /** The control groups of `detectCgroups`; without them there are no limits. */
   readonly cgroups?: Cgroups;
   /** Aborts builds that fill the disk; without it nothing does. */
   readonly disk?: DiskWatch;

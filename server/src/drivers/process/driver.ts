@@ -50,7 +50,7 @@ import { usageOf } from "./usage.ts";
 
 export type ProcessDriverOptions = ReplicaDriverOptions &
   Pick<LaunchContext, "dataDir" | "replicasDir" | "runtimeDir" | "sandbox"> & {
-    /** From `detectCgroups`; without them there are no limits. */
+    /** The control groups of `detectCgroups`; without them there are no limits. */
     readonly cgroups?: Cgroups;
     readonly clock: Clock;
   };

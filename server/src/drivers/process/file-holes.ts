@@ -6,7 +6,7 @@ type Range = { readonly from: number; readonly to: number };
 
 /** A range is freed when at least so many of its bytes are not freed yet. */
 const newBytesMin = 1024 * 1024;
-/** Only whole blocks are freed. */
+/** The size of a block; only whole blocks are freed. */
 const blockBytes = 4096;
 
 /** The holes in one file. */

@@ -28,7 +28,7 @@ export type ProcessTable = {
   read(pid: number): ProcessFacts | null;
   /** A negative id is a group. */
   kill(pid: number): void;
-  /** Sends SIGTERM. */
+  /** Asks a process to end, by SIGTERM. */
   ask(pid: number): void;
 };
 

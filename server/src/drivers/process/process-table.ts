@@ -90,7 +90,7 @@ export function unlessExited<Found>(read: () => readonly Found[]): readonly Foun
 export type ProcessFacts = {
   readonly startTicks: string;
   readonly group: number;
-  /** True for a zombie. */
+  /** True for a zombie: the process has ended, but its parent has not collected its status. */
   readonly isDead: boolean;
   /** True for a thread of the kernel. */
   readonly isKernels: boolean;
@@ -128,7 +128,7 @@ export function readProcess(pid: number): ProcessFacts | null {
 const flagsField = 6;
 const environmentStartField = 47;
 const environmentEndField = 48;
-/** PF_KTHREAD in the kernel. */
+/** The flag of kernel threads, PF_KTHREAD in the kernel. */
 const kernelThreadFlag = 0x0020_0000;
 
 function readEnvironment(pid: number, fields: readonly string[]): ProcessFacts["environment"] {

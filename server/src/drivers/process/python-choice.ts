@@ -4,7 +4,7 @@
 export type Python = {
   /** The program itself, with links and shims resolved. */
   readonly path: string;
-  /** For example `3.11`. */
+  /** The version, for example `3.11`. */
   readonly version: string;
   readonly patch: number;
   /** Whether it can create virtual environments, and install pip in them. */

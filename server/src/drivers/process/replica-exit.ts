@@ -10,7 +10,7 @@ export type KnownOfExit = Pick<
   ExitFacts,
   "startError" | "lastErrorLine" | "asked" | "endReason"
 > & {
-  /** See `memoryFacts`. */
+  /** The count of memory kills before the replica began; see `memoryFacts`. */
   readonly memoryKillsBefore: number;
 };
 

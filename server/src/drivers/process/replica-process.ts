@@ -122,7 +122,7 @@ export class ReplicaProcess {
     });
   }
 
-  /** Checks now. */
+  /** Checks at once whether the replica still runs. */
   look(): void {
     this.#looks.look();
   }
@@ -158,7 +158,7 @@ export class ReplicaProcess {
     this.#looks.look();
   }
 
-  /** See `Driver`. */
+  /** Returns why the replica cannot be reached; see `Driver`. */
   whyUnreached(): Promise<string | null> {
     return Promise.resolve(whyUnreached(this.#options.paths, this.#options.record));
   }

@@ -65,7 +65,7 @@ export type SandboxedCommand = {
  */
 export const sandboxFailedCode = 125;
 
-/** Names reserved by shells. */
+/** The names of variables that shells reserve. */
 const shellNames = /^(PPID|UID|EUID|GROUPS|OPTIND|LINENO|SHELLOPTS|BASHOPTS|BASH_VERSINFO|_)$/;
 /** Names that a shell can set. */
 const shellForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
