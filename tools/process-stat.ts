@@ -7,7 +7,7 @@ const ticksPerSecond = 100;
 /** Times are in seconds of one processor. */
 export type ProcessStat = {
   readonly parent: number;
-  /** Of the process and of its processes that have ended and were waited for. */
+  /** The processor time of the process and of its children that have ended and were waited for. */
   readonly seconds: number;
   readonly ownSeconds: number;
 };

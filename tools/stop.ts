@@ -147,7 +147,7 @@ async function endReplicas(
   }
 }
 
-/** Of one that ended before, which the last platform may not have stored. */
+/** The end of a replica that ended before, which the last platform may not have stored. */
 function exitOf(replicaId: ReplicaId, reason: string | null): ReplicaEvent {
   return {
     kind: "exited",

@@ -53,7 +53,7 @@ const testFiles = [
 /** So many of the slowest files are named at the end of a run of more. */
 const slowestMax = 40;
 
-/** Of a run that leaves the Python tests out. */
+/** The outcome of a run that leaves the Python tests out. */
 const nothing: PythonOutcome = { ok: true, output: "" };
 
 /** A signal to the runner ends everything that it started. */

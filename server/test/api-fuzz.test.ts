@@ -38,7 +38,7 @@ type Sent = {
 /** What these delete is what others ask about. */
 const lastOnes = ["leaveProject", "deleteApp", "deleteProject"];
 
-/** Of requests whose body is not what the document says. */
+/** Bodies of requests that are not what the document says. */
 const oddBodies: readonly (readonly [text: string, type: string])[] = [
   ['{"name":', "application/json"],
   ["{} {}", "application/json"],
@@ -146,7 +146,7 @@ function requestTo(operation: Operation, { parts }: Stage): fc.Arbitrary<Sent> {
     })
     .map((odd) => {
       let at = 0;
-      // Of what the project has most, so that some requests find what they ask about.
+      // Ids of the project are sent, so that some requests find what they ask about.
       return path.replaceAll(
         /\{(\w+)\}/g,
         (_, name: string) => odd[at++] ?? parts[name] ?? newReleaseId(),

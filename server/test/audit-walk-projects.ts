@@ -11,7 +11,7 @@ export type Walked = {
   readonly refreshToken: string;
 };
 
-/** Of every person who walks. */
+/** The password of every person of the walk. */
 export const password = "a walked-secret of a person";
 let peopleMade = 0;
 

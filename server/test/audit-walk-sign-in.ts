@@ -17,7 +17,9 @@ import type {
 /** What a person is called and where their entries are, for the row that is walked. */
 let person: Walked | undefined;
 
-/** Of entries about the person that the row has made: they are a member of the walk's project. */
+/**
+ * What entries say about the person that the row has made, who is a member of the walk's project.
+ */
 const ofPerson = {
   resource: () => ({ type: "person", id: person?.id ?? null }),
   projectOf: (_answer: unknown, walk: Walk) => walk.projectId,

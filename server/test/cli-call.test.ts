@@ -12,7 +12,7 @@ import { temporaryFolder } from "./support/folder.ts";
 import { until } from "./support/until.ts";
 
 const projectId = "p-00000001";
-/** Of the project, as its claims say; nobody checks it here. */
+/** A token of the project, as its claims say; nobody checks it here. */
 const token = `x.${Buffer.from(JSON.stringify({ projectId })).toString("base64url")}.x`;
 
 async function serve(t: TestContext, answer: RequestListener): Promise<string> {

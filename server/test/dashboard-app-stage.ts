@@ -116,7 +116,7 @@ async function addRuns(
   const { db, projectId, appId } = place;
   const coldRun = newRunId();
   const acceptedAt = new Date(now.getTime() - 300_000);
-  // Its replica begins after 110 seconds, and is ready for it 30 seconds later.
+  // The run's replica begins after 110 seconds, and is ready 30 seconds later.
   const times = {
     queued_at: new Date(acceptedAt.getTime() + 5_000),
     started_at: new Date(acceptedAt.getTime() + 140_000),

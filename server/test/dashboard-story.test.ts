@@ -49,7 +49,7 @@ test(
 type Stage = {
   readonly page: Page;
   readonly platform: PlatformProcess;
-  /** Of the app, in the API. */
+  /** The path of the app in the API. */
   readonly path: string;
 };
 

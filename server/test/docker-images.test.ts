@@ -319,7 +319,7 @@ test(
   "a build can be cancelled while it installs, exports and pushes, and leaves nothing",
   { skip },
   async (t) => {
-    // Its steps reach no package server: they would wait for one for long.
+    // Build steps of this engine cannot reach a package server, and would wait a long time for one.
     const { current: engine } = await startOwnEngine(t);
     const { username, password, host } = await openRegistry(t);
     const registry = { name: `${host}/team/apps`, auth: new Secret(`${username}:${password}`) };
@@ -455,7 +455,8 @@ test("a collection keeps what releases and builds need", { skip }, async (t) => 
   for (const plan of plans) artifacts.push(await builds.build({ "main.py": "" }, { plan }));
   await builds.builder.remove(artifacts[3] ?? assert.fail());
   await builds.builder.remove(artifacts[3] ?? assert.fail());
-  // Of a build that was killed with the platform, of one that runs, and of the process driver.
+  // Folders of a build that was killed with the platform, of one that runs, and of the process
+  // driver.
   for (const path of [`killed/client`, `${building}/client`, "other/app"])
     mkdirSync(join(builds.buildsDir, path), { recursive: true });
   await builds.builder.collect(() =>

@@ -72,8 +72,8 @@ print("large", flush=True)
 time.sleep(60)`;
   const { driver, sink, spec } = await runApp(t, code);
   await sink.line(spec.replicaId, "large");
-  // Its own time at the processor, which reading such a file takes: how long it lasts also depends
-  // on who else works here.
+  // Reading such a file takes processor time of this process; the duration also depends on other
+  // work on the machine.
   const before = process.cpuUsage();
   await driver.stop(spec.replicaId, { graceMs: 0 });
   const { user, system } = process.cpuUsage(before);

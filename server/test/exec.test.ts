@@ -265,7 +265,7 @@ async function checkLeaving({ open }: Stage): Promise<void> {
 async function checkBounds({ open, refused }: Stage): Promise<void> {
   const all: OpenedExec[] = [];
   for (let count = 0; count < 20; count++) {
-    // Those of the tests before are counted until their ends are recorded.
+    // Commands of earlier tests count until their ends are recorded.
     all.push(await until("there is room", () => open(["sleep", "1000"]).catch(() => null)));
   }
   const [status, message] = await refused({});

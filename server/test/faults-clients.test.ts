@@ -353,7 +353,7 @@ async function crowded(on: Stage): Promise<{ readonly peak: Memory; readonly hel
   await othersAreAnswered(on);
   const peak = await memoryOf(platform);
   if (isFull) {
-    // Those that read nothing do not see that they are closed.
+    // Clients that read nothing do not notice that they are disconnected.
     const areClosed = (): boolean => (
       slow.trickle(),
       slow.open === 0 && descriptorsOf(platform) < descriptorsMax

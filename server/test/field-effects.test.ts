@@ -94,7 +94,7 @@ test(
 
 test("each field changes what its app's callers see", async (t) => {
   const platform = await startPlatform(t);
-  // Its limit is a minute at least; the other fields are seen meanwhile.
+  // The shortest limit is a minute; the other fields are checked meanwhile.
   const idle = deploy(platform, {
     name: "idle",
     gitRepo: "acme/told",

@@ -320,8 +320,8 @@ test("the card of a replica that dies while the platform is killed is given to t
   assert.equal(app.status, "success", app.log);
   const storage = join(platform.dataDir, "storage", platform.bootstrap.projectId);
   /**
-   * Of the replica that answers: what tells it from others, and its cards. After two short lives
-   * the next start waits a while.
+   * Returns the process and the cards of the replica that answers. After two short lives the next
+   * start waits a while.
    */
   const answered = async (): Promise<readonly [string, string]> =>
     await until("a replica answers", async () => {

@@ -21,10 +21,10 @@ import { helloPath, openProxyBed, projectId } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 const run = promisify(execFile);
-/** Of a recipe's packages, up to a hundred. */
+/** The timeout for installing a recipe's packages, of which there are up to a hundred. */
 const installMs = 300_000;
 const startMs = 240_000;
-/** Of the test around all parts, whose own limits are shorter. */
+/** The timeout of the test around all parts, whose own limits are shorter. */
 const allMs = 1_140_000;
 const guide = join(import.meta.dirname, "../../docs/guides/web-apps.md");
 
@@ -135,7 +135,7 @@ const uses: Readonly<Record<string, Use>> = {
   "litellm-demo": {
     secrets: { LITELLM_MASTER_KEY: "sk-for-tests" },
     async use(page, url) {
-      // Its first page loads its parts from elsewhere.
+      // The app's first page loads its parts from other hosts.
       await page.goTo(`${url}health/liveliness`);
       await page.shows("alive");
       const ask = (key: string): Promise<unknown> =>

@@ -25,7 +25,7 @@ import { temporaryFolder } from "./support/folder.ts";
 import { cortexRuntimeDir, python } from "./support/process-fixture.ts";
 import { until } from "./support/until.ts";
 
-/** Of the first attempt of a new run. */
+/** Creates the id of the first attempt of a new run. */
 function newHeldId(): HeldId {
   return heldIdOf(newRunId(), 1);
 }

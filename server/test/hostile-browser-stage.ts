@@ -280,7 +280,7 @@ async function stateOf({ db }: ApiUnderTest): Promise<Json> {
 /** One thing that a hostile app tries. */
 export type Attempt = (stage: HostileStage, t: TestContext) => Promise<void>;
 
-/** Of a page. */
+/** The header of a page. */
 export const html = ["Content-Type", "text/html"];
 /** A page that sets cookies. */
 export function setting(...cookies: readonly string[]): Served {

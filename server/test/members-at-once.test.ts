@@ -41,7 +41,7 @@ async function fixture(t: TestContext): Promise<Fixture> {
   return { ...accounts, ...desks };
 }
 
-/** Of the same id as the person. */
+/** Adds a session with the same id as the person. */
 async function addSession({ db }: Pick<Fixture, "db">, id: string): Promise<void> {
   const expires_at = new Date(systemClock.now() + 3_600_000);
   await db

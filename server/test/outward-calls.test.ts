@@ -213,7 +213,7 @@ test("of an endless body the beginning is kept, and the connection is closed", a
     response.on("drain", more);
     more();
   });
-  // Its clock stands still: it ends because of what came.
+  // The client's clock stands still: the call ends because of what came.
   const client = outwardClient(t, { clock: new VirtualClock() });
   const answer = await client.post(
     `http://127.0.0.1:${to.port}/`,
@@ -323,7 +323,7 @@ test("an answer that comes before the request was read counts, and the connectio
   const client = outwardClient(t);
   const post = smallPost({ body: Buffer.alloc(50_000_000) });
   assert.equal(seen(await client.post(`http://127.0.0.1:${to.port}/`, post)), "413 ");
-  // Its end is seen behind what has been sent; the rest of the body is not.
+  // The end of the connection is seen behind what has been sent; the rest of the body is not.
   for (const socket of to.sockets) socket.removeAllListeners("data").resume();
   await until("the connection is closed", () => to.sockets.size === 0);
 });

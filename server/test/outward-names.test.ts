@@ -97,7 +97,8 @@ test("a name that leads elsewhere the next time is refused on the next connectio
   assert.equal(await post(), "200 ok");
   for (const socket of to.sockets) socket.destroy();
   await until("the kept connection is gone", () => to.sockets.size === 0);
-  // Its end may be seen only as it is used again; the second try asks for the name anew.
+  // The end of the connection may be seen only when it is used again; the second try resolves the
+  // name again.
   assert.match(await post(), notAllowed);
   assert.deepEqual([asked.length, to.connections], [2, 1]);
 });

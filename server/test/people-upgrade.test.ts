@@ -22,7 +22,7 @@ const email = "ada@example.test";
 const password = "correct horse battery";
 const passwordHash =
   "scrypt$N=32768,r=8,p=3$wHTeIwqVsNjArDzHxaw3ng$UBBn1WMqvovDH70S4ACPB3Tsd1B0FjCfxLwY_WIXWH0";
-/** Of the authenticator app. */
+/** The secret of the authenticator app. */
 const appSecret = "Zq3_tB-9xKfLm2Wd7RyVhN5cPg8sJ0aE";
 const sealedSecret =
   "$ba$1$28db2561fedd76a760515280c5fc4a7bba2efff8122ac053d017a79a93d7faf38a5bb2dbd4692f9dda11b5c59e881490da888fbc194e6354bae6a12c7965307eaa9a033c79f6ffec";

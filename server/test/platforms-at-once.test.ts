@@ -60,7 +60,8 @@ test("a second platform on a database is refused, takes over after a kill, and l
   t.after(() => client.end());
   await client.connect();
   /**
-   * Of the first platform's replicas; the second one starts its own, as calls came a moment ago.
+   * Reads the rows of the first platform's replicas; the second one starts its own, since calls
+   * came a moment ago.
    */
   const rows = async (): Promise<unknown[]> =>
     (

@@ -9,7 +9,7 @@ import { bedTokens, helloPath, httpReplica, openProxyBed } from "./support/proxy
 
 type Ask = {
   readonly method: "GET" | "POST" | "PUT";
-  /** Of the body. */
+  /** The length of the body. */
   readonly bytes: number;
   readonly framing: "length" | "chunked";
   /** A field that makes it no plain call. */

@@ -19,7 +19,7 @@ import { until } from "./support/until.ts";
 
 const minuteMs = 60_000;
 /**
- * Of each app: about how many calls a minute it has, how long most of them take (a bucket of
+ * For each app: about how many calls a minute it has, how long most of them take (a bucket of
  * durations), and what it costs.
  */
 const apps = {

@@ -144,7 +144,7 @@ test("nobody gives more rights than their own: not by issuing, rotating or chang
   assert.equal((await entryOf(api, "token.rotate")).outcome, "failure");
   assert.equal((await asAdmin("POST", path, { name: "fine", role: "admin" })).status, 201);
   assert.equal((await asAdmin("POST", path, { name: "fine", role: "member" })).status, 201);
-  // Its own account cannot be lifted either, and one with few rights cannot pass on what it lacks.
+  // An account cannot raise its own role either, and one with few rights cannot pass on others.
   const few = await api.call("POST", path, {
     body: { name: "few", permissions: ["tokens.write", "apps.read"] },
   });

@@ -186,7 +186,7 @@ async function answersAreThoseOfBefore({ platform, database }: OldPlatform): Pro
     },
     { ...live, name: "web", number: 2, cause: "rebuild" },
   ]);
-  // Its replica went when the platform was killed: from then on nobody pays for it.
+  // The app's replica ended when the platform was killed: from then on nobody pays for it.
   const away = await get(platform, "usage?from=2026-11-04&to=2026-11-21");
   assert.deepEqual(away.items, []);
 }

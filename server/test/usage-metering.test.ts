@@ -18,7 +18,7 @@ const noon = Date.UTC(2026, 0, 10, 12);
 const minute = 60_000;
 const hour = 3_600_000;
 
-/** Of a plain replica, rounded once. */
+/** The cost of a plain replica, rounded once. */
 const plain = (ms: number): bigint => BigInt(Math.round((ms / 1000) * plainMicrosPerSecond));
 
 /** Micro-units by day. */

@@ -79,7 +79,7 @@ const money = async ({ platform, projectId }: Fixture, path: string): Promise<un
   return body;
 };
 
-/** Of the build's environment, by its row. */
+/** Reads the cost of the build's environment from its row. */
 async function buildMicros(db: Db): Promise<bigint> {
   const row = await db
     .selectFrom("builds")

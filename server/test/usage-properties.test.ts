@@ -75,7 +75,10 @@ async function startReplica({ stage, seeded, projectId, places, replicas }: Worl
   replicas.push({ id, startMs, stopMs: null, seenMs: startMs });
 }
 
-/** Its end may lie before the moment at which it was last seen, or become known long after. */
+/**
+ * Ends a replica. The end may lie before the moment at which it was last seen, or become known long
+ * after.
+ */
 async function stopReplica({ stage, seeded, replicas }: World): Promise<void> {
   const running = replicas.filter(({ stopMs }) => stopMs === null);
   if (running.length === 0) return;

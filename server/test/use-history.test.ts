@@ -170,7 +170,9 @@ test("charts tell cores, memory, GPUs, replicas and calls by the minute, and of 
   await goesOnInAnotherProcess({ api, clock, state, parts }, appId, hour);
 });
 
-/** Its counters begin at zero, and the same quarter of an hour goes on. */
+/**
+ * Continues in another process, whose counters begin at zero, within the same quarter of an hour.
+ */
 async function goesOnInAnotherProcess(
   { api, clock, state, parts }: Omit<Awaited<ReturnType<typeof startStage>>, "history">,
   appId: AppId,

@@ -40,7 +40,7 @@ export const benchRoute: AppRoute = Object.freeze({
   latestBuild: { status: "success" as const, reason: null },
 });
 
-/** Its only replica: the benchmark's upstream. */
+/** The only replica of the app: the benchmark's upstream. */
 export function benchReplica(port: number): ReadyReplica {
   return Object.freeze({
     replicaId: "bench-0000000000" as ReplicaId,

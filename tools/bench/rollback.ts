@@ -17,7 +17,7 @@ type Rollback = {
   readonly commandMs: number;
   /** Until the first answer of the old release. */
   readonly firstMs: number;
-  /** Of the same Python without the platform, with the same callers at work. */
+  /** The time of the same Python without the platform, with the same callers at work. */
   readonly bareMs: number;
 };
 

@@ -86,7 +86,7 @@ function licensesOf({ inputs }: Metafile): string {
 }
 
 function licenseOf(packageDir: string): string {
-  // Of a version that only one workspace has.
+  // A version that only one workspace has is installed in that workspace.
   if (!existsSync(packageDir)) return "License: see its page";
   const file = readdirSync(packageDir).find((name) => /^licen[cs]e/i.test(name));
   if (file !== undefined) return readFileSync(join(packageDir, file), "utf8");

@@ -20,7 +20,7 @@ import { packageFolders, projectDir } from "#tidy/tree.ts";
 type Manifest = {
   readonly version?: string;
   readonly dependencies?: Readonly<Record<string, string>>;
-  /** Of a lock file. */
+  /** The packages of a lock file. */
   readonly packages?: Readonly<Record<string, Manifest>>;
 };
 

@@ -25,7 +25,7 @@ export type EngineService = {
   stop(): Promise<string[]>;
 };
 
-/** Its packages are downloaded. */
+/** The timeout for the image, whose packages are downloaded. */
 const imageWaitMs = 240_000;
 
 type EngineServiceOptions = {

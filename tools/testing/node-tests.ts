@@ -84,7 +84,7 @@ async function* withoutCounts(
   outcome: Outcome,
   cwd: string,
 ): AsyncGenerator<TestEvent, void> {
-  // Of the tests of one process, whose events come together.
+  // The durations of the tests of one process, whose events come together.
   let durations = new Map<string, number>();
   let failed = new Set<string>();
   for await (const event of events) {

@@ -64,7 +64,7 @@ export function shapeFindings(sources: readonly Source[]): Finding[] {
     ...fileName(source.path),
     ...opening(source),
     ...(isTest(source.path) ? [] : undocumentedExports(source)),
-    ...(isTest(source.path) || source.path.startsWith("tools/") ? [] : leaningComments(source)),
+    ...leaningComments(source),
     ...squeezedCode(source),
     ...wideComments(source),
   ]);
@@ -80,9 +80,10 @@ function wideComments({ path, text }: Source): Finding[] {
   });
 }
 
-/** Doc comments that say only whose, not what: nobody can read them alone. */
+/** Comments that say only whose, not what: nobody can read them alone. */
 function leaningComments({ path, text }: Source): Finding[] {
-  return Array.from(text.matchAll(/\/\*\*\s+(?:\* )?(Of|Those|Its) /g), ({ index, 1: word }) => ({
+  const begins = /(?:\/\*\*\s+(?:\* )?|(?<!^ *\/\/.*\n)^ *\/\/ )(Of|Those|Its) /gm;
+  return Array.from(text.matchAll(begins), ({ index, 1: word }) => ({
     path,
     line: lineAt(text, index),
     rule: "comment",

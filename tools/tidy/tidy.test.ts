@@ -149,13 +149,15 @@ describe("shape", () => {
     const arrow = `const f = (): void => {\n${lines(119)}};\n`;
     for (const text of [method, constructor, arrow]) one(check({ "server/src/lib/a.ts": text }));
   });
-  test("a doc comment that says only whose is found", () => {
-    const leaning = "/** Of its row. */\nexport type Id = string;\n";
-    assert.equal(one(check({ "server/src/lib/a.ts": leaning })).rule, "comment");
-    assert.deepEqual(
-      check({ "server/src/lib/a.ts": leaning.replace("Of its", "The id of its") }),
-      [],
-    );
+  test("a comment that says only whose is found, in tests too", () => {
+    const documented = (text: string) => `/** ${text} */\nexport type Id = string;\n`;
+    const explained = (text: string) => `// What a file is for.\n\n// ${text}\nconst a = 1;\n`;
+    const leaning = ["Of", "its row."].join(" ");
+    for (const path of ["server/src/lib/a.ts", "server/src/lib/a.test.ts", "tools/a.ts"]) {
+      assert.equal(one(check({ [path]: documented(leaning) })).rule, "comment");
+      assert.equal(one(check({ [path]: explained(leaning) })).rule, "comment");
+      assert.deepEqual(check({ [path]: documented(`The id ${leaning.toLowerCase()}`) }), []);
+    }
   });
   test("several variables that get their values in one statement are found, a list that is taken apart is not", () => {
     const declared = "const [a, b] = [1, 2];\n";

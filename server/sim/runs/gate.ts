@@ -40,9 +40,9 @@ type Statement = Sent & {
   answer: Answer | undefined;
 };
 
-/** Of real time; it decides only how soon it is asked whether a statement waits for a lock. */
+/** The pause, in real time, before it is asked again whether a statement waits for a lock. */
 const blockedLookMs = 3;
-/** Of statements that were answered early: how seldom they are carried out while others wait. */
+/** The chance that a statement that was answered early is carried out while others wait. */
 const behindChance = 0.02;
 
 /** One for a seed. */
@@ -67,7 +67,7 @@ export class Gate {
       this.#connections.add(connection);
       return connection;
     });
-    // Of a connection only `query` with a text and `release` are used.
+    // Kysely uses only `query` with a text and `release` of a connection.
     return new Kysely<Tables>({
       dialect: new PostgresDialect({ pool: pool as unknown as PostgresPool }),
     });

@@ -346,8 +346,8 @@ export class Ledger {
       `was interrupted by ${process}, which had not taken it over`,
     );
     if (!this.#options.keepsAnswers(runId)) return;
-    // Of a start that was written down, it cannot be known whether the call has reached a replica
-    // that is gone.
+    // When a start was written down, it cannot be known whether the call has reached a replica that
+    // is gone.
     const isGone = this.#options.replicas.byId(change.replica_id)?.isAlive !== true;
     const isLost =
       isGone || this.#reported.has(`${process} ${heldIdOf(runId, change.starts)} lost`);

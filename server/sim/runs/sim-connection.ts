@@ -22,13 +22,13 @@ export type Sent = {
   readonly parameters: readonly unknown[];
 };
 
-/** Of a process. */
+/** The maximum number of connections of a process. */
 const connectionsMax = 8;
 const transactionEnds = new Set(["begin", "commit", "rollback"]);
 const setTime = "select set_config('sim.ms', $1, false)";
 const preparedNames = new Map<string, string>();
 
-/** Those of one process, in place of a pool of `pg`, of which only `connect` is used. */
+/** The connections of one process, instead of a pool of `pg`, of which only `connect` is used. */
 export class SimPool {
   readonly options = {};
   readonly #open: () => SimConnection;

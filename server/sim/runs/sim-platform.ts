@@ -19,9 +19,9 @@ import type { Replicas, SimApp } from "./replicas.ts";
 import type { Owner } from "./sim-connection.ts";
 
 export type SimPlatformOptions = {
-  /** Of the data folder: the same after a restart. */
+  /** The id of the data folder, which is the same after a restart. */
   readonly instanceId: string;
-  /** Of this process. */
+  /** The name of this process. */
   readonly name: string;
   readonly clock: Clock;
   readonly seeded: Seeded;
@@ -35,7 +35,7 @@ export type SimPlatformOptions = {
   readonly onBug: (message: string, error: unknown) => void;
 };
 
-/** Of the leases; short, so that a stall is longer. */
+/** The length of a lease; short, so that a stall is longer. */
 const leaseMs = 4_000;
 const sealer = new Sealer(["5".repeat(64)]);
 const bytesMax = 1_048_576;

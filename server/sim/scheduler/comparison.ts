@@ -54,7 +54,7 @@ export async function compareLoad(
   };
 }
 
-/** Of several hours of one load; the curves are those of the first. */
+/** Returns the means of several hours of one load; the curves are those of the first hour. */
 export function means(hours: readonly Compared[]): Compared {
   const [first] = hours;
   if (first === undefined) throw new Error("there is no hour to take a mean of");

@@ -19,7 +19,7 @@ export const hourSeconds = 3600;
  */
 const meanMs = 1000;
 const durationMsMax = 10 * meanMs;
-/** Of the drawing by thinning: no load is above it. */
+/** The rate from which calls are drawn by thinning: no load is above it. */
 const rateMax = 200;
 
 /** Between two seconds: from one rate to the other. */

@@ -9,7 +9,7 @@ export type Played = {
   readonly waitedSeconds: number;
   readonly waitP99Ms: number;
   readonly waitMsMax: number;
-  /** Of calls that waited at all. */
+  /** The share of calls that had to wait. */
   readonly waitedShare: number;
   readonly replicaSeconds: number;
   /** How often the number of replicas grew or fell from one second to the next. */

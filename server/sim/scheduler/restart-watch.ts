@@ -115,7 +115,7 @@ export class RestartWatch {
       ({ releaseId, state }) =>
         releaseId === live.releaseId && (state === "starting" || state === "ready"),
     );
-    // Those that replace others are beyond what is needed for a while.
+    // Replicas that replace others are beyond what is needed for a while.
     if (ofLive.some((row) => row.restarts < restarts)) return;
     const ready = ofLive.filter(({ state }) => state === "ready");
     const late = ready.find(({ readyAt }) => now - (readyAt ?? now) > keptMs);
@@ -145,8 +145,8 @@ export class RestartWatch {
     if (row.state !== "stopped") return;
     this.#checkDrain(row);
     const now = this.#world.clock.now();
-    // Those that an earlier platform began may have failed while nobody looked; those that began
-    // side by side count once.
+    // Starts of an earlier platform may have failed while nobody looked; starts side by side count
+    // once.
     const isCounted =
       before === "starting" &&
       row.createdAt >= Math.max(this.#beganAt, failed?.failedAt ?? 0) &&

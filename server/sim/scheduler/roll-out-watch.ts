@@ -58,7 +58,7 @@ export class RollOutWatch {
         .running()
         .flatMap(({ spec, isReady }) => (isReady ? [spec.replicaId] : [])),
     );
-    // Those of a release that has just been promoted are listed at the end of this turn.
+    // Replicas of a release that has just been promoted are listed at the end of this turn.
     const served = [route.live?.releaseId, route.rollOut?.release.releaseId];
     const left = [...rows.rows.values()].filter(
       (one) =>

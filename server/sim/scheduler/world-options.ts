@@ -28,12 +28,12 @@ export type WorldReport = {
   /** Steps of roll-outs, and roll-outs that were taken back. */
   steps: number;
   takenBack: number;
-  /** Of the platform. */
+  /** Restarts of the platform. */
   restarts: number;
   /** Restarts of an app that were asked for. */
   replacements: number;
   stops: number;
-  /** Of the backend. */
+  /** Outages of the backend. */
   outages: number;
   /** Replicas that made way for protected ones. */
   reclaimed: number;

@@ -45,7 +45,7 @@ export function openProviderAuth(options: ProviderAuthOptions) {
     database: { db: database, type: "postgres" },
     telemetry: { enabled: false },
     rateLimit: { enabled: false },
-    // Its messages contain addresses of people. Important events are in our audit log.
+    // The logger's messages contain addresses of people. Important events are in our audit log.
     logger: { disabled: true },
     advanced: {
       cookiePrefix: "slipway",

@@ -382,7 +382,7 @@ test("how the bytes are cut does not change what is understood", () => {
         assert.deepEqual(pieces.head, whole.head);
         assert.deepEqual(pieces.trailers, whole.trailers);
         assert.equal(pieces.isEndedByClose, whole.isEndedByClose);
-        // Of a broken body the part before the break may differ by what was read together with it.
+        // The part of a broken body before the break may differ by what was read together with it.
         if (!isBroken || whole.trailers !== null) assert.equal(pieces.body, whole.body);
       },
     ),

@@ -177,8 +177,8 @@ function adoptReplica(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | un
   }
   const address = owned.address ?? row.address;
   if (replica.state === "draining") {
-    // Its plain calls ended with the previous process of the platform, but async runs may still be
-    // running.
+    // The replica's plain calls ended with the previous process of the platform, but async runs may
+    // still be running.
     takeStoredOrder(replica, row);
     drain.endWhenIdle(replica);
     return;
@@ -242,6 +242,7 @@ async function clearUnknown(
     log.error({ err: error, replicaId: owned.replicaId }, "could not stop an unknown replica");
     return;
   }
-  // Its row may have ended just before the platform did, which had not stored all of its lines.
+  // The row may have ended just before the platform did, which had not stored all lines of the
+  // replica.
   await removal.forget(owned.replicaId, await rows.release(owned.releaseId).catch(() => undefined));
 }

@@ -85,7 +85,7 @@ replica_concurrency = 1
 cooldown = 2
 ${more}`;
 
-/** Of `acme`. */
+/** The repositories of the owner `acme`. */
 const repositories = {
   teller: { "main.py": teller, "slipway.toml": toml("teller") },
   web: {

@@ -25,8 +25,8 @@ def shared():
 `;
 
 /**
- * Of the repository `acme/keeper`. The setting is given as people write it: with a slash at its
- * end, too.
+ * The files of the repository `acme/keeper`. The setting is given as people write it: with a slash
+ * at its end, too.
  */
 export const keeperFiles = {
   "main.py": main,

@@ -60,7 +60,7 @@ export type WalkRow = {
    * path is null.
    */
   projectOf?(answer: WalkAnswer, walk: Walk): string | null;
-  /** Of the call, where it is not the route's. */
+  /** The expected status of the call, where it is not the route's. */
   readonly status?: number;
   /** Why a route that changes something writes no entry. */
   readonly unrecorded?: string;
@@ -126,7 +126,7 @@ export async function startWalk(
   const appId = `${projectId}-${walkApp}`;
   const walk = { platform, db, oidc, projectId: projectId as ProjectId, appId: appId as AppId };
   const call: Walk["call"] = (id, given) => callRoute({ ...walk, call }, id, given);
-  // Its build waits for a git host that never answers, and all later builds queue behind it.
+  // The app's build waits for a git host that never answers, and all later builds queue behind it.
   for (const name of ["in-the-way", walkApp]) {
     const made = await call("createGitApp", { body: { name, gitRepo: "acme/shop" } });
     if (made.status !== 201) throw new Error(`no app ${name}: ${JSON.stringify(made.body)}`);

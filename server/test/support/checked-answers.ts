@@ -11,7 +11,7 @@ type Content = Readonly<Record<string, { readonly schema: object }>>;
 type Operation = { readonly responses: Readonly<Record<string, { readonly content?: Content }>> };
 type Document = { readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> };
 
-/** Of refusals, which many operations share. */
+/** The content of refusals, which many operations share. */
 const faultContent: Content = { "application/json": { schema: {} } };
 
 /** The content of contract/openapi.json; api-documents.test.ts compares the two. */

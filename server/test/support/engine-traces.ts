@@ -11,7 +11,7 @@ export const enginePath = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /** The names and addresses of one engine. */
 export type EngineNetwork = {
-  /** Of its control groups and its part of containerd. */
+  /** The name of the engine's control groups and of its part of containerd. */
   readonly name: string;
   readonly bridge: string;
   /** The machine's address at the bridge. */
@@ -87,7 +87,7 @@ function freeRange(): number {
   return free;
 }
 
-/** Of engines whose test run was killed. */
+/** Removes the traces of engines whose test run was killed. */
 async function removeTracesOfTheDead(): Promise<void> {
   const names = [
     ...readdirSync("/sys/class/net"),

@@ -121,7 +121,7 @@ const everything: Capabilities = {
 export type FakeDriverOptions = {
   readonly clock: Clock;
   readonly script?: (spec: ReplicaSpec) => StartScript;
-  /** Of these types there is more than anybody takes. */
+  /** The compute types of which there is more than anybody needs. */
   readonly compute?: readonly string[];
   /** Instead of `compute`. */
   readonly pools?: readonly CardPool[];
@@ -137,7 +137,7 @@ export class FakeDriver implements Driver {
   /** Meanwhile it answers nothing. */
   currentOutage: Outage | null = null;
   readonly capabilities: Capabilities = everything;
-  /** Of the process that has it open. */
+  /** The placement of the process that has the driver open. */
   placement: Placement;
   /** Every id that was ever accepted. */
   readonly started = new Set<ReplicaId>();

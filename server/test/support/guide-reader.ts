@@ -26,7 +26,7 @@ type Child = ChildProcessByStdio<Writable, Readable, Readable>;
  */
 export type GuideStep = {
   readonly mark: string;
-  /** Of the file that is saved, or that the terminal runs. */
+  /** The name of the file that is saved, or that the terminal runs. */
   readonly name: string;
   readonly text: string;
   /** What is shown right below it. */
@@ -120,7 +120,7 @@ class Terminal {
     try {
       process.kill(-this.child.pid, "SIGKILL");
     } catch {
-      // Its last process has ended by itself.
+      // The group's last process has ended by itself.
     }
     await gone;
   }
@@ -202,7 +202,7 @@ export class ReadersHome {
   }
 
   /**
-   * Its ~/slipway has everything of the project, without what is not of it.
+   * Creates a home whose ~/slipway has the whole project, without hidden files.
    * SLIPWAY_TEST_GUIDES=docker: apps run in containers.
    */
   static async make(folder: string): Promise<ReadersHome> {
@@ -263,7 +263,7 @@ export class GuideReader {
   /** What each block of commands has printed. */
   readonly answers: string[] = [];
   #steps = 0;
-  /** Of the project's webhooks; receivers are started with the first one. */
+  /** The secret of the project's webhooks; receivers are started with the first one. */
   #secret = "";
 
   constructor(home: ReadersHome) {

@@ -72,7 +72,7 @@ export function imageBuilds(
     limits: null,
     firewall: null,
     segment: null,
-    // Those of tests.
+    // Tests may pull from every registry.
     moreRegistries: ["*"],
     clock: systemClock,
     log: silentLog,

@@ -19,7 +19,7 @@ export type LoadReport = {
   readonly failures: readonly string[];
 };
 
-/** Of so many calls one is a stream, and one a WebSocket. */
+/** One of so many calls is a stream, and one of so many a WebSocket. */
 const streamEvery = 50;
 const socketEvery = 100;
 const tickMs = 20;

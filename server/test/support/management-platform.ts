@@ -75,7 +75,9 @@ type CallParts = Pick<
   | "health"
 >;
 
-/** Those of a platform without a configuration, with limits that no test reaches by chance. */
+/**
+ * The settings of a platform without a configuration, with limits that no test reaches by chance.
+ */
 function testSettings(dataDir: string, changes: Partial<Config>): Settings {
   const environment = { ...toolEnvironmentOf(process.env), SLIPWAY_DATA_DIR: dataDir };
   return {

@@ -21,7 +21,7 @@ export class OwnEngine {
     this.#current = current;
   }
 
-  /** Of the last start. */
+  /** The engine as it was last started. */
   get current(): StartedEngine {
     return this.#current;
   }

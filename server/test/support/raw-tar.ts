@@ -16,7 +16,7 @@ export function rawTar(entries: readonly TarEntry[]): Buffer {
   return Buffer.concat([...entries.map(entryOf), Buffer.alloc(1024)]);
 }
 
-/** Of files with these contents. */
+/** Packs files with these contents into a tar archive. */
 export function tarOf(files: Readonly<Record<string, string>>): Buffer {
   return rawTar(Object.entries(files).map(([name, content]) => ({ name, content })));
 }

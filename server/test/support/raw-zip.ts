@@ -47,7 +47,7 @@ export function rawZip(entries: readonly ZipEntry[]): Buffer {
   return Buffer.concat([...files, listed, Buffer.from("PK\x05\x06"), end]);
 }
 
-/** Of regular files, by path. */
+/** Packs regular files, by path, into a zip archive. */
 export function zipOf(files: Readonly<Record<string, string>>): Buffer {
   return rawZip(Object.entries(files).map(([name, content]) => ({ name, content })));
 }

@@ -19,7 +19,7 @@ const sixWheel =
 /** That of the wheel. */
 export const sixHash = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254";
 
-/** Its `uv.lock`, with this hash of six. */
+/** The project's `uv.lock`, with this hash of six. */
 export function shopLock(hash: string): string {
   return `version = 1
 requires-python = ">=3.8"

@@ -26,7 +26,7 @@ await boss.createQueue(queue);
 await boss.createQueue(notifiedQueue, { notify: true });
 let isNotified = false;
 
-/** Its own workers, woken by the database. */
+/** Runs the workers of pg-boss, which the database wakes. */
 async function workNotified({ begins }: JobWatcher): Promise<() => Promise<void>> {
   await boss.work(
     notifiedQueue,

@@ -33,8 +33,8 @@ const pagesOfKind = 1_000;
 const exportsMax = 3;
 const fillers = 2;
 /**
- * Its id is new in each process, so that checkpoints of another process are not mistaken for its
- * own.
+ * The signer's id is new in each process, so that checkpoints of another process are not mistaken
+ * for its own.
  */
 const signer = testSigner(`bench-${process.pid}`);
 

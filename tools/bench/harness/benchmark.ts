@@ -22,13 +22,13 @@ export type Report = {
 
 /** A benchmark with the options that it knows. */
 export type Benchmark<Known extends Options = Options> = {
-  /** Its command: `node tools/bench/main.ts <name>`. */
+  /** The name in the command: `node tools/bench/main.ts <name>`. */
   readonly name: string;
   /** What it measures, for the list of benchmarks. */
   readonly measures: string;
   /** The heading of its section. */
   readonly heading: string;
-  /** Its options with their defaults. */
+  /** The options with their defaults. */
   readonly options: Known;
   /** Measures, and prints as it goes. Rejects when something does not work as it must. */
   run(options: Known, context: Context): Promise<Report>;

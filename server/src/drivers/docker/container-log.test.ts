@@ -93,7 +93,7 @@ class Stage {
   readonly #log: EngineLog;
   readonly #lineMs: number;
   readonly #deleted = new Set<number>();
-  /** Those that may be stored twice, since the platform was killed. */
+  /** The lines that may be stored twice, since the platform was killed. */
   readonly #repeated = new Set<number>();
   #reader: ContainerLog;
   #printed = 0;
@@ -392,7 +392,7 @@ test("lines that the engine deleted before they were read are told of", async (t
 
 test("of the parts that wait, the oldest is dropped", async (t) => {
   const path = join(temporaryFolder(t, "container-log"), "file");
-  // Of later times, so that they wait; there is nothing in them.
+  // The parts have later times, so that they wait; they are empty.
   const parts = Array.from({ length: 100 }, (_, index) => {
     const to = `2026-01-01T01:00:00.${String(index).padStart(3, "0")}999999Z`;
     return { position: "", reached: { stdout: to, stderr: to }, to };

@@ -105,7 +105,7 @@ test("what was there before the replica, the kernel's and other users' processes
     6: { ...marked, startTicks: "99" },
   };
   assert.deepEqual(sweeps([others], { sinceTicks: "100" }), { results: ["gone"], killed: [[]] });
-  // Those that were seen to be somebody else's may end whenever they like.
+  // Processes that belong to somebody else may end at any time.
   assert.deepEqual(sweeps([{ 3: plain }, { 3: gone }]).results, ["gone", "gone"]);
   assert.deepEqual(sweeps([{ 3: plain }, { 3: changing }]).results, ["gone", "gone"]);
 });
