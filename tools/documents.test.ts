@@ -188,7 +188,7 @@ const rowsOfGates: Readonly<Record<string, readonly string[]>> = {
   "api/file-runs": ["files that run once"],
   "api/git-hooks": ["push events of more than 1 MiB"],
   "api/logs": ["searches in logs"],
-  "api/repositories": ["looks into repositories"],
+  "api/repositories": ["inspections of repositories"],
   "api/runs": [
     "results, lists of successful runs",
     "results, lists of successful runs",
