@@ -38,7 +38,7 @@ function settingsPage(): string {
     "",
     "Variables that tools look for are passed on to git, pip and builds: `PATH`, `HTTPS_PROXY`, `NO_PROXY`, `PIP_*`, `UV_*`,",
     "`SSL_CERT_FILE`, `PYENV_ROOT` and the like. Nothing else from the platform's environment reaches an app. `PIP_DEFAULT_TIMEOUT`",
-    "counts for uv too, unless `UV_HTTP_TIMEOUT` is set; uv retries up to 5 times (`UV_HTTP_RETRIES`).",
+    "applies to uv too, unless `UV_HTTP_TIMEOUT` is set; uv retries up to 5 times (`UV_HTTP_RETRIES`).",
     "",
   ].join("\n");
 }

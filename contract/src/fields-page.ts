@@ -20,15 +20,15 @@ value that is used is validated. A file may have 100,000 characters. \`cpu\` and
 
 ## Changes
 
-The column "change" of the table says what it takes to change a field of an app that runs:
+The column "change" of the table says what a change of a field requires while the app runs:
 
 - \`live\`: nothing. The change is in effect within a second, and no replica is restarted.
 - \`replica\`: a new release of the same artifact. It is tried and then takes the calls, as after a build.
 - \`build\`: a new build, of the commit that takes the calls.
 - \`fixed\`: the field cannot be changed.
 
-A request that changes several fields starts what the last of them in this list takes. Before the first release, a change of
-\`replica\` takes a build too.
+If a request changes several fields, the last of their kinds in this list applies to all. Before the first release, a change of
+kind \`replica\` requires a build too.
 
 ## Rules across fields
 
@@ -48,7 +48,7 @@ compares two values is checked once both are known: if the repository's file may
 
 ## Fields
 
-The TOML keys are below the table \`cerebrium\`, but for those that begin with \`slipway\`, which is a table beside it.
+The TOML keys are below the table \`cerebrium\`, except those that begin with \`slipway\`, which is a table of its own.
 
 | field | TOML key | allowed | default | change | meaning |
 |---|---|---|---|---|---|
