@@ -39,7 +39,7 @@ export class DevWatch {
     });
   }
 
-  /** From now on, changes count. */
+  /** Starts to notice changes. */
   async look(): Promise<void> {
     this.#seen = await this.#snapshot();
   }

@@ -88,7 +88,7 @@ class DevSession {
     return code;
   }
 
-  /** Until a change, or the end. */
+  /** Runs the app until something changes, or until it ends. */
   async #runOnce(watch: DevWatch): Promise<void> {
     const { machine } = this.#given;
     const { signal } = this.#stop;

@@ -125,7 +125,7 @@ function git(
   return status === 0 ? stdout.trim() : null;
 }
 
-/** After those that the person has set. */
+/** Returns variables that add settings to those that the person has set. */
 function configVariables(config: readonly Setting[]): Record<string, string> {
   const before = Number(process.env["GIT_CONFIG_COUNT"] ?? 0) || 0;
   const pairs = config.flatMap(([name, value], index): Setting[] => [

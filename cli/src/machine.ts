@@ -35,7 +35,7 @@ export type Machine = {
 /** What a shell reports of a program that SIGINT ended: 128 and the number of the signal. */
 export const interruptedCode = 130;
 
-/** Where no terminal says its width. */
+/** The width to use if no terminal says its own. */
 const columnsDefault = 80;
 
 /** The machine that runs this process. */

@@ -157,7 +157,7 @@ export function ForSignedIn({
   return children;
 }
 
-/** For addresses that name no page. */
+/** The page for addresses that do not exist. */
 export function NothingHere(): ReactNode {
   useTitle("Page not found");
   return (

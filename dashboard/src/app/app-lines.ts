@@ -5,7 +5,7 @@ import type { LogLine } from "#parts/log-view.tsx";
 import { shortId } from "#parts/show.tsx";
 import { pathOf, type AppRef } from "#queries.ts";
 
-/** As many as the platform gives at once. */
+/** The maximum number of lines that the platform returns at once. */
 const earlierLines = 1000;
 
 type AppLine = {

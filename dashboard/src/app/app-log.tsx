@@ -7,7 +7,7 @@ import { useAppLines, type LineFilter } from "./app-lines.ts";
 type AppLogProps = {
   readonly app: AppRef;
   readonly filter: LineFilter;
-  /** For readers of the screen. */
+  /** The name of the log for screen readers. */
   readonly label: string;
   /** Said when there is no line. */
   readonly empty: string;

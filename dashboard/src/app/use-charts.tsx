@@ -10,7 +10,7 @@ import { metricsQuery, numberOf, type Metrics, type Range } from "./metrics-quer
 
 const colors = ["indigo.6", "gray.6", "teal.7", "orange.7", "grape.6"];
 
-/** So few points are hardly a line. */
+/** Up to this number, points are hardly a line. */
 const sparseMax = 5;
 
 type Kinds = readonly (readonly [keyof Metrics, string, (value: number) => string])[];

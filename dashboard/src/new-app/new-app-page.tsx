@@ -27,7 +27,7 @@ import { readTomlSettings, type TomlContent } from "./toml-settings.ts";
 import type { Variable } from "./env-lines.ts";
 import { secretsOf, Variables, variablesProblem } from "./variables.tsx";
 
-/** Beside those that are always in sight. */
+/** The groups of settings besides those that are always visible. */
 const groups: readonly (readonly [string, readonly FieldName[]])[] = [
   [
     "Scaling and calls",

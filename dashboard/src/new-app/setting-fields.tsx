@@ -13,7 +13,7 @@ import { defaultText, listOf, problemOf, rowOf, type Texts } from "./setting-val
 /** What is typed, what the platform refused, and how to change it. */
 export type SettingsForm = {
   readonly texts: Texts;
-  /** By field: the platform's own words. */
+  /** The platform's messages about refused values, by field. */
   readonly refusals: Texts;
   /** Fields whose text is wrong say so, even if nobody has typed there yet. */
   readonly isChecked: boolean;

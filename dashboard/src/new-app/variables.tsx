@@ -20,7 +20,7 @@ export function variablesProblem(all: readonly Variable[]): string {
   return names.size === named.length ? "" : "Two variables have the same name.";
 }
 
-/** As the API takes them. */
+/** Converts the variables to what the API accepts. */
 export function secretsOf(all: readonly Variable[]): Record<string, string> {
   return Object.fromEntries(
     all.filter(({ name }) => name !== "").map(({ name, value }) => [name, value]),

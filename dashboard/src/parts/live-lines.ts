@@ -7,7 +7,7 @@ import { whenBack } from "#connection.ts";
 import { follow, messageOf, type ServerEvent } from "#api.ts";
 import { linesMax, type LogLine } from "./log-view.tsx";
 
-/** So often what has arrived is shown. */
+/** How often new lines are shown. */
 const batchMs = 100;
 
 /** A page of lines, oldest first. */

@@ -106,7 +106,7 @@ export function sizeText(bytes: number | null): string {
 
 type FactsProps = {
   readonly of: readonly (readonly [string, ReactNode])[];
-  /** Beside each other, each below its name. */
+  /** True to show the facts side by side, each below its name. */
   readonly isWide?: boolean;
 };
 
@@ -124,7 +124,7 @@ export function Facts({ of, isWide = false }: FactsProps): ReactNode {
   );
 }
 
-/** So many digits tell ids apart. */
+/** The number of digits that suffice to tell ids apart. */
 const shortLength = 8;
 
 /** A short form of an id: its end, because ids that are made one after the other begin alike. */

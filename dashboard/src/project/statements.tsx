@@ -147,7 +147,7 @@ function timeText(seconds: number): string {
   return seconds === 0 ? "–" : durationText(seconds * 1000);
 }
 
-/** From the usage to what is owed. */
+/** The sums of a statement, from the usage to the amount owed. */
 function Sums({ of }: { readonly of: Statement }): ReactNode {
   const money = (micros: number): string => moneyText(micros, of.currency);
   return (

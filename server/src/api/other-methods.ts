@@ -28,7 +28,7 @@ export class OtherMethods {
   readonly #api: FastifyInstance;
   readonly #paths: KnownPath[] = [];
 
-  /** To be created before any route is added. */
+  /** Must be created before any route is added. */
   constructor(api: FastifyInstance) {
     this.#api = api;
     for (const method of methods)

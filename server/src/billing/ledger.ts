@@ -17,7 +17,7 @@ export type Posting = {
   readonly period?: Period;
   readonly projectId: ProjectId;
   readonly currency: Currency;
-  /** At least two; their sum is zero. */
+  /** The entries, at least two, whose sum is zero. */
   readonly entries: readonly LedgerEntry[];
 };
 
