@@ -160,7 +160,7 @@ export const routes = {
     method: "GET",
     path: `${app}/containers/ended`,
     about:
-      "The last 50 replicas of an app that have stopped, the newest first, each with why it ended.",
+      "The last 50 replicas of an app that have stopped, the newest first, each with why it ended. They are kept as long as runs and calls are listed, and for a month at least.",
     access: "apps.read",
     audit: null,
     status: 200,
