@@ -76,35 +76,14 @@ function Credentials({
       </p>
       <Answer of={credentials}>
         {(all) => (
-          <List
-            label="Git credentials"
-            columns={["Host", "Kind", "User name", "Changed", ""]}
-            empty="None is set: only public repositories can be fetched."
-            rows={all.map(({ host, kind, username, updatedAt }) => ({
-              key: host,
-              cells: [
-                <Name key="host" of={host} isStrong />,
-                kinds[kind],
-                username === null ? (
-                  <span className="muted">usual</span>
-                ) : (
-                  <Name key="username" of={username} />
-                ),
-                <Time key="changed" at={updatedAt} />,
-                mayWrite ? (
-                  <Confirm
-                    key="remove"
-                    what="Remove"
-                    to={`the credential of ${host}`}
-                    onAct={async () =>
-                      changed(
-                        await ask(api.DELETE(onePath, { params: { path: { ...path, host } } })),
-                      )
-                    }
-                  />
-                ) : null,
-              ],
-            }))}
+          <CredentialList
+            of={all}
+            remove={
+              mayWrite
+                ? async (host) =>
+                    changed(await ask(api.DELETE(onePath, { params: { path: { ...path, host } } })))
+                : null
+            }
           />
         )}
       </Answer>
@@ -121,6 +100,50 @@ function Credentials({
         <p className="muted">Your role does not allow you to set or remove credentials.</p>
       )}
     </>
+  );
+}
+
+type Credential = {
+  readonly host: string;
+  readonly kind: Kind;
+  readonly username: string | null;
+  readonly updatedAt: string;
+};
+
+type CredentialListProps = {
+  readonly of: readonly Credential[];
+  /** Null: the viewer may not. */
+  readonly remove: ((host: string) => Promise<void>) | null;
+};
+
+function CredentialList({ of: all, remove }: CredentialListProps): ReactNode {
+  return (
+    <List
+      label="Git credentials"
+      columns={["Host", "Kind", "User name", "Changed", ""]}
+      empty="None is set: only public repositories can be fetched."
+      rows={all.map(({ host, kind, username, updatedAt }) => ({
+        key: host,
+        cells: [
+          <Name key="host" of={host} isStrong />,
+          kinds[kind],
+          username === null ? (
+            <span className="muted">usual</span>
+          ) : (
+            <Name key="username" of={username} />
+          ),
+          <Time key="changed" at={updatedAt} />,
+          remove === null ? null : (
+            <Confirm
+              key="remove"
+              what="Remove"
+              to={`the credential of ${host}`}
+              onAct={() => remove(host)}
+            />
+          ),
+        ],
+      }))}
+    />
   );
 }
 

@@ -18,14 +18,17 @@ async function changed(): Promise<void> {
   await queryClient.invalidateQueries({ queryKey: ["coupons"] });
 }
 
+function readCoupons(page: string | undefined, signal: AbortSignal) {
+  return ask(api.GET(couponsPath, { params: { query: { nextToken: page } }, signal }));
+}
+
 /** The page. */
 export function CouponsPage(): ReactNode {
   const { page } = useSearch({ strict: false });
   const goTo = useGoToPage();
   const coupons = useQuery({
     queryKey: ["coupons", page],
-    queryFn: ({ signal }) =>
-      ask(api.GET(couponsPath, { params: { query: { nextToken: page } }, signal })),
+    queryFn: ({ signal }) => readCoupons(page, signal),
     placeholderData: (before) => before,
   });
   useTitle("Coupons", "Operator");
@@ -51,40 +54,7 @@ export function CouponsPage(): ReactNode {
               empty="No coupons yet."
               rows={items.map((coupon) => ({
                 key: `${coupon.code} ${coupon.created_at}`,
-                cells: [
-                  <code key="code">{coupon.code}</code>,
-                  <bdi key="name">{coupon.name}</bdi>,
-                  discountText(coupon),
-                  coupon.frequency_duration === null
-                    ? coupon.frequency
-                    : `${coupon.frequency_duration} months`,
-                  coupon.max_uses === null
-                    ? String(coupon.uses)
-                    : `${coupon.uses} of ${coupon.max_uses}`,
-                  coupon.plans?.join(", ") ?? "all",
-                  coupon.expiration_at === null ? (
-                    "–"
-                  ) : (
-                    <Time key="until" at={coupon.expiration_at} />
-                  ),
-                  <State key="state" of={stateOf(coupon)} />,
-                  coupon.ended_at === null ? (
-                    <Confirm
-                      key="end"
-                      what="End"
-                      to={coupon.code}
-                      note="Nobody can apply it any more; projects that have applied it keep it."
-                      onAct={async () => {
-                        await ask(
-                          api.DELETE(`${couponsPath}/{code}`, {
-                            params: { path: { code: coupon.code } },
-                          }),
-                        );
-                        await changed();
-                      }}
-                    />
-                  ) : null,
-                ],
+                cells: cellsOf(coupon),
               }))}
             />
             <PageButtons page={page} nextToken={nextToken} goTo={goTo} names={pagesInOrder} />
@@ -94,6 +64,39 @@ export function CouponsPage(): ReactNode {
       <NewCoupon />
     </>
   );
+}
+
+type Coupon = Awaited<ReturnType<typeof readCoupons>>["items"][number];
+
+/** One cell for each column of the list. */
+function cellsOf(coupon: Coupon): ReactNode[] {
+  const { code, name, uses, plans } = coupon;
+  const { frequency, frequency_duration: months, max_uses: usesMax } = coupon;
+  const { expiration_at: expiresAt, ended_at: endedAt } = coupon;
+  return [
+    <code key="code">{code}</code>,
+    <bdi key="name">{name}</bdi>,
+    discountText(coupon),
+    months === null ? frequency : `${months} months`,
+    usesMax === null ? String(uses) : `${uses} of ${usesMax}`,
+    plans?.join(", ") ?? "all",
+    expiresAt === null ? "–" : <Time key="until" at={expiresAt} />,
+    <State key="state" of={stateOf(coupon)} />,
+    endedAt === null ? (
+      <Confirm
+        key="end"
+        what="End"
+        to={code}
+        note="Nobody can apply it any more; projects that have applied it keep it."
+        onAct={() => end(code)}
+      />
+    ) : null,
+  ];
+}
+
+async function end(code: string): Promise<void> {
+  await ask(api.DELETE(`${couponsPath}/{code}`, { params: { path: { code } } }));
+  await changed();
 }
 
 type Discount = {
@@ -135,13 +138,31 @@ function field(
   };
 }
 
+/** What is to be filled in, by kind of discount and by how often it applies. */
+function fieldsOf(type: string, frequency: string): FormField[] {
+  const amount = [
+    field("amount_cents", "Amount in hundredths", { required: true }),
+    field("amount_currency", "Currency", { required: true, defaultValue: "USD" }),
+  ];
+  const percentage = [field("percentage_rate", "Percent", { required: true })];
+  const months = [field("frequency_duration", "Months", { required: true })];
+  return [
+    field("code", "Code", { required: true, autoCapitalize: "none" }),
+    field("name", "Name", { required: true }),
+    ...(type === "fixed_amount" ? amount : percentage),
+    ...(frequency === "recurring" ? months : []),
+    field("max_uses", "Uses at most"),
+    field("expiration_at", "Expires", { placeholder: "2027-01-31T12:00:00Z" }),
+    field("plans", "Plans", { hint: `${couponFields.plans.about} Separated by commas.` }),
+  ];
+}
+
 function NewCoupon(): ReactNode {
   const [type, setType] = useState("fixed_amount");
   const [frequency, setFrequency] = useState("once");
   const [isReusable, setReusable] = useState(false);
   const [round, setRound] = useState(0);
   const [made, setMade] = useState("");
-  const isAmount = type === "fixed_amount";
   return (
     <section className="narrow">
       <h2>New coupon</h2>
@@ -170,22 +191,7 @@ function NewCoupon(): ReactNode {
             />
           </>
         }
-        fields={[
-          field("code", "Code", { required: true, autoCapitalize: "none" }),
-          field("name", "Name", { required: true }),
-          ...(isAmount
-            ? [
-                field("amount_cents", "Amount in hundredths", { required: true }),
-                field("amount_currency", "Currency", { required: true, defaultValue: "USD" }),
-              ]
-            : [field("percentage_rate", "Percent", { required: true })]),
-          ...(frequency === "recurring"
-            ? [field("frequency_duration", "Months", { required: true })]
-            : []),
-          field("max_uses", "Uses at most"),
-          field("expiration_at", "Expires", { placeholder: "2027-01-31T12:00:00Z" }),
-          field("plans", "Plans", { hint: `${couponFields.plans.about} Separated by commas.` }),
-        ]}
+        fields={fieldsOf(type, frequency)}
         more={
           <Checkbox
             size="xs"

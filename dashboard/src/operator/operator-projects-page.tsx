@@ -90,17 +90,14 @@ function Plan({
   readonly of: Project;
   readonly onClose: () => void;
 }): ReactNode {
-  const path = { project_id: id };
   const plan = useQuery({
     queryKey: ["plan", id],
-    queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}/plan", { params: { path }, signal })),
+    queryFn: ({ signal }) => readPlan(id, signal),
   });
   const all = useQuery({
     queryKey: ["plans"],
     queryFn: ({ signal }) => ask(api.GET("/v2/operator/plans", { signal })),
   });
-  const limit = (used: number, max: number | null): string => `${used} of ${max ?? "any number"}`;
   return (
     <Modal
       opened
@@ -109,56 +106,93 @@ function Plan({
       closeButtonProps={{ "aria-label": "Close" }}
     >
       <Answer of={plan}>
-        {({ plan: current, limits, used, monthly_credit_cents: credit, ...days }) => (
+        {(current) => (
           <>
-            <Facts
-              of={[
-                ["Plan", current],
-                ["Apps", limit(used.apps, limits.apps)],
-                ["Replicas", limit(used.replicas, limits.replicas)],
-                ["GPUs", limit(used.gpus, limits.gpus)],
-                ["Audit log", `${days.audit_retention_days} days`],
-                ["Logs", `${days.log_retention_days} days`],
-                [
-                  "Plain calls",
-                  `${days.call_retention_days} days, ${days.call_records_per_minute} a minute for each app`,
-                ],
-                ["Monthly credit", credit === 0 ? "none" : (credit / 100).toFixed(2)],
-                ["Coupons", days.coupons],
-              ]}
-            />
-            <FieldForm
-              key={`${current} ${all.isSuccess}`}
-              label="Change the plan"
-              submit="Change the plan"
-              before={
-                <NativeSelect
-                  name="plan"
-                  label="Another plan"
-                  description="Plans are set in SLIPWAY_PLANS_FILE. Replicas above a lower limit end after their running calls; no app is removed."
-                  error={all.error === null ? undefined : messageOf(all.error)}
-                  defaultValue={current}
-                  data={all.data?.map((one) => one.name) ?? [current]}
-                />
-              }
-              fields={[]}
-              onSubmit={async ({ plan: wanted = "" }) => {
-                await ask(
-                  api.PATCH(`${projectsPath}/{project_id}`, {
-                    params: { path },
-                    body: { plan: wanted },
-                  }),
-                );
-                await Promise.all(
-                  ["plan", "operator projects"].map((key) =>
-                    queryClient.invalidateQueries({ queryKey: [key] }),
-                  ),
-                );
-              }}
+            <PlanFacts of={current} />
+            <ChangePlan
+              key={`${current.plan} ${all.isSuccess}`}
+              project={id}
+              current={current.plan}
+              names={all.data?.map((one) => one.name) ?? [current.plan]}
+              error={all.error}
             />
           </>
         )}
       </Answer>
     </Modal>
+  );
+}
+
+function readPlan(project: string, signal: AbortSignal) {
+  const path = { project_id: project };
+  return ask(api.GET("/v2/projects/{project_id}/plan", { params: { path }, signal }));
+}
+
+type PlanFactsProps = { readonly of: Awaited<ReturnType<typeof readPlan>> };
+
+function PlanFacts({
+  of: { plan, limits, used, monthly_credit_cents: credit, ...days },
+}: PlanFactsProps): ReactNode {
+  const limit = (usedNow: number, max: number | null): string =>
+    `${usedNow} of ${max ?? "any number"}`;
+  return (
+    <Facts
+      of={[
+        ["Plan", plan],
+        ["Apps", limit(used.apps, limits.apps)],
+        ["Replicas", limit(used.replicas, limits.replicas)],
+        ["GPUs", limit(used.gpus, limits.gpus)],
+        ["Audit log", `${days.audit_retention_days} days`],
+        ["Logs", `${days.log_retention_days} days`],
+        [
+          "Plain calls",
+          `${days.call_retention_days} days, ${days.call_records_per_minute} a minute for each app`,
+        ],
+        ["Monthly credit", credit === 0 ? "none" : (credit / 100).toFixed(2)],
+        ["Coupons", days.coupons],
+      ]}
+    />
+  );
+}
+
+type ChangePlanProps = {
+  readonly project: string;
+  readonly current: string;
+  /** The names of all plans, or the current one while they are unknown. */
+  readonly names: readonly string[];
+  /** Why the names are unknown. */
+  readonly error: Error | null;
+};
+
+function ChangePlan({ project, current, names, error }: ChangePlanProps): ReactNode {
+  return (
+    <FieldForm
+      label="Change the plan"
+      submit="Change the plan"
+      before={
+        <NativeSelect
+          name="plan"
+          label="Another plan"
+          description="Plans are set in SLIPWAY_PLANS_FILE. Replicas above a lower limit end after their running calls; no app is removed."
+          error={error === null ? undefined : messageOf(error)}
+          defaultValue={current}
+          data={[...names]}
+        />
+      }
+      fields={[]}
+      onSubmit={async ({ plan: wanted = "" }) => {
+        await ask(
+          api.PATCH(`${projectsPath}/{project_id}`, {
+            params: { path: { project_id: project } },
+            body: { plan: wanted },
+          }),
+        );
+        await Promise.all(
+          ["plan", "operator projects"].map((key) =>
+            queryClient.invalidateQueries({ queryKey: [key] }),
+          ),
+        );
+      }}
+    />
   );
 }

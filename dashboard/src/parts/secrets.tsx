@@ -55,31 +55,16 @@ export function Secrets({
       {(all) => (
         <>
           <p className="muted">{about}</p>
-          <List
-            label="Secrets"
-            columns={["Name", "Value", ""]}
-            empty="No secrets yet."
-            rows={Object.entries(all).map(([name, value]) => ({
-              key: name,
-              cells: [
-                <code key="name" className="name">
-                  {name}
-                </code>,
-                <SecretValue key="value" name={name} value={value} />,
-                mayWrite ? (
-                  <Confirm
-                    key="remove"
-                    what="Remove"
-                    to={name}
-                    onAct={() =>
-                      change((now) =>
-                        Object.fromEntries(Object.entries(now).filter(([one]) => one !== name)),
-                      )
-                    }
-                  />
-                ) : null,
-              ],
-            }))}
+          <SecretList
+            of={all}
+            remove={
+              mayWrite
+                ? (name) =>
+                    change((now) =>
+                      Object.fromEntries(Object.entries(now).filter(([one]) => one !== name)),
+                    )
+                : null
+            }
           />
           <p role="status">{message}</p>
           {mayWrite ? (
@@ -100,6 +85,34 @@ export function Secrets({
         </>
       )}
     </Answer>
+  );
+}
+
+type SecretListProps = {
+  readonly of: All;
+  /** Null: the viewer may not. */
+  readonly remove: ((name: string) => Promise<void>) | null;
+};
+
+function SecretList({ of: all, remove }: SecretListProps): ReactNode {
+  return (
+    <List
+      label="Secrets"
+      columns={["Name", "Value", ""]}
+      empty="No secrets yet."
+      rows={Object.entries(all).map(([name, value]) => ({
+        key: name,
+        cells: [
+          <code key="name" className="name">
+            {name}
+          </code>,
+          <SecretValue key="value" name={name} value={value} />,
+          remove === null ? null : (
+            <Confirm key="remove" what="Remove" to={name} onAct={() => remove(name)} />
+          ),
+        ],
+      }))}
+    />
   );
 }
 

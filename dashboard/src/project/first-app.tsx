@@ -5,7 +5,7 @@ import { TextInput } from "@mantine/core";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { readRepositoryAddress } from "#new-app/repository-address.ts";
-import { FieldForm } from "#parts/form.tsx";
+import { FieldForm, type FormField } from "#parts/form.tsx";
 import { Copyable } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 
@@ -61,6 +61,34 @@ export function OtherWays({ project }: { readonly project: string }): ReactNode 
   );
 }
 
+const repositoryFields: readonly FormField[] = [
+  {
+    name: "gitRepo",
+    label: "Repository",
+    hint: "In the form owner/repo, or its address.",
+    autoComplete: "off",
+    spellCheck: false,
+    required: true,
+    placeholder: "acme/app",
+  },
+  {
+    name: "name",
+    label: "Name of the app",
+    hint: "3 to 30 lowercase letters, digits and dashes.",
+    autoComplete: "off",
+    spellCheck: false,
+    required: true,
+  },
+  {
+    name: "gitBranch",
+    label: "Branch",
+    hint: "Or a tag or a commit, which no push moves.",
+    autoComplete: "off",
+    spellCheck: false,
+    placeholder: "main",
+  },
+];
+
 function FromRepository({ project }: { readonly project: string }): ReactNode {
   const navigate = useNavigate();
   const [isFolder, setFolder] = useState(false);
@@ -68,33 +96,7 @@ function FromRepository({ project }: { readonly project: string }): ReactNode {
     <FieldForm
       label="Deploy a repository"
       submit="Deploy"
-      fields={[
-        {
-          name: "gitRepo",
-          label: "Repository",
-          hint: "In the form owner/repo, or its address.",
-          autoComplete: "off",
-          spellCheck: false,
-          required: true,
-          placeholder: "acme/app",
-        },
-        {
-          name: "name",
-          label: "Name of the app",
-          hint: "3 to 30 lowercase letters, digits and dashes.",
-          autoComplete: "off",
-          spellCheck: false,
-          required: true,
-        },
-        {
-          name: "gitBranch",
-          label: "Branch",
-          hint: "Or a tag or a commit, which no push moves.",
-          autoComplete: "off",
-          spellCheck: false,
-          placeholder: "main",
-        },
-      ]}
+      fields={repositoryFields}
       more={
         isFolder ? (
           <TextInput

@@ -61,24 +61,6 @@ export function TokenList<One extends Account>(props: TokenListProps<One>): Reac
     refetchOnWindowFocus: false,
   });
   const [rotated, setRotated] = useState<string | null>(null);
-  const actionsOf = (one: One): ReactNode => (
-    <div className="row">
-      <button
-        type="button"
-        className="as-link"
-        aria-label={`Rotate ${one.name}`}
-        onClick={() => setRotated(one.id)}
-      >
-        Rotate
-      </button>
-      <Confirm
-        what="Revoke"
-        to={one.name}
-        note="Whoever uses it is refused at once."
-        onAct={() => revoke(one.id)}
-      />
-    </div>
-  );
   return (
     <Answer of={accounts}>
       {(all) => (
@@ -95,14 +77,15 @@ export function TokenList<One extends Account>(props: TokenListProps<One>): Reac
                 <StateOf key="state" of={one} />,
                 <Time key="created" at={one.created_at} />,
                 one.expires_at === null ? "never" : <Time key="expires" at={one.expires_at} />,
-                one.last_used_at === null ? (
-                  "never"
-                ) : (
-                  <span key="used" title={`from ${one.last_used_address ?? "an unknown address"}`}>
-                    <Time at={one.last_used_at} />
-                  </span>
-                ),
-                mayWrite && one.state === "active" ? actionsOf(one) : null,
+                <LastUse key="used" of={one} />,
+                mayWrite && one.state === "active" ? (
+                  <Actions
+                    key="actions"
+                    on={one}
+                    onRotate={() => setRotated(one.id)}
+                    revoke={() => revoke(one.id)}
+                  />
+                ) : null,
               ],
             }))}
           />
@@ -125,8 +108,36 @@ export function TokenList<One extends Account>(props: TokenListProps<One>): Reac
   );
 }
 
+type OfAccount = { readonly of: Account };
+
+type ActionsProps = {
+  readonly on: Account;
+  readonly onRotate: () => void;
+  readonly revoke: () => Promise<void>;
+};
+
+function Actions({ on: { name }, onRotate, revoke }: ActionsProps): ReactNode {
+  return (
+    <div className="row">
+      <button type="button" className="as-link" aria-label={`Rotate ${name}`} onClick={onRotate}>
+        Rotate
+      </button>
+      <Confirm what="Revoke" to={name} note="Whoever uses it is refused at once." onAct={revoke} />
+    </div>
+  );
+}
+
+function LastUse({ of: { last_used_at: at, last_used_address: address } }: OfAccount): ReactNode {
+  if (at === null) return "never";
+  return (
+    <span title={`from ${address ?? "an unknown address"}`}>
+      <Time at={at} />
+    </span>
+  );
+}
+
 /** Two tokens are valid while users are changed over to the new one. */
-function StateOf({ of: { state, tokens } }: { readonly of: Account }): ReactNode {
+function StateOf({ of: { state, tokens } }: OfAccount): ReactNode {
   const [, previous] = tokens.filter((token) => token.state === "active");
   return (
     <>

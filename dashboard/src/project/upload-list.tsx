@@ -15,38 +15,10 @@ type UploadListProps = { readonly uploads: Uploads; readonly all: readonly Uploa
 /** Nothing, while nothing was sent. */
 export function UploadList({ uploads, all }: UploadListProps): ReactNode {
   if (all.length === 0) return null;
-  const isBusy = uploads.isBusy();
-  const wanted = all.filter(({ state }) => state !== "cancelled");
-  const done = wanted.filter(({ state }) => state === "done").length;
-  const failed = wanted.filter(({ state }) => state === "failed").length;
-  const going = wanted.filter(({ state }) => state !== "failed");
-  const size = going.reduce((sum, one) => sum + one.size, 0);
-  const sent = going.reduce((sum, one) => sum + one.sent, 0);
   const shown = [...all].sort((a, b) => rank(a) - rank(b) || a.id - b.id).slice(0, shownMax);
   return (
     <section className="uploads">
-      <div className="title">
-        {/* Not read out with each byte. */}
-        <p role="status" aria-label="Uploads done">
-          {`${done} of ${wanted.length} ${wanted.length === 1 ? "file" : "files"} uploaded`}
-          {failed === 0 ? "" : `, ${failed} failed`}
-        </p>
-        <span className="muted">
-          {sizeText(sent)} of {sizeText(size)}
-        </span>
-        <div className="action">
-          {isBusy ? (
-            <Button variant="default" onClick={() => uploads.cancelAll()}>
-              Cancel all
-            </Button>
-          ) : (
-            <Button variant="default" onClick={() => uploads.clear()}>
-              Close
-            </Button>
-          )}
-        </div>
-      </div>
-      <Progress value={percentOf(sent, size, isBusy)} aria-label="Uploaded" size="sm" />
+      <ProgressOfAll uploads={uploads} all={all} />
       <List
         label="Uploads"
         columns={[
@@ -82,6 +54,43 @@ export function UploadList({ uploads, all }: UploadListProps): ReactNode {
       {all.length > shownMax ? <p className="muted">and {all.length - shownMax} more</p> : null}
       <Leaving uploads={uploads} />
     </section>
+  );
+}
+
+/** How much is sent of what is still wanted, and a way to end it all. */
+function ProgressOfAll({ uploads, all }: UploadListProps): ReactNode {
+  const isBusy = uploads.isBusy();
+  const wanted = all.filter(({ state }) => state !== "cancelled");
+  const done = wanted.filter(({ state }) => state === "done").length;
+  const failed = wanted.filter(({ state }) => state === "failed").length;
+  const going = wanted.filter(({ state }) => state !== "failed");
+  const size = going.reduce((sum, one) => sum + one.size, 0);
+  const sent = going.reduce((sum, one) => sum + one.sent, 0);
+  return (
+    <>
+      <div className="title">
+        {/* Not read out with each byte. */}
+        <p role="status" aria-label="Uploads done">
+          {`${done} of ${wanted.length} ${wanted.length === 1 ? "file" : "files"} uploaded`}
+          {failed === 0 ? "" : `, ${failed} failed`}
+        </p>
+        <span className="muted">
+          {sizeText(sent)} of {sizeText(size)}
+        </span>
+        <div className="action">
+          {isBusy ? (
+            <Button variant="default" onClick={() => uploads.cancelAll()}>
+              Cancel all
+            </Button>
+          ) : (
+            <Button variant="default" onClick={() => uploads.clear()}>
+              Close
+            </Button>
+          )}
+        </div>
+      </div>
+      <Progress value={percentOf(sent, size, isBusy)} aria-label="Uploaded" size="sm" />
+    </>
   );
 }
 
