@@ -2,6 +2,7 @@
 // JSON: live logs, and answers of apps.
 import { answerOf, ApiError, createClient } from "@slipway/client/client.ts";
 import { noteAnswer, noteFailure, whenBack } from "./connection.ts";
+import { eventsOf, type ServerEvent } from "./event-stream.ts";
 import { bearer, forgetAccess, renew, storedToken } from "./session.ts";
 
 /** Asks as whoever is signed in. */
@@ -49,9 +50,6 @@ export async function fetchSignedIn(request: Request): Promise<Response> {
   const token = await renew();
   return token === null ? response : await fetchAs(token, again);
 }
-
-/** One server-sent event. */
-export type ServerEvent = { id: string; event: string; data: string };
 
 type Follower = {
   readonly onEvent: (event: ServerEvent) => void;
@@ -155,47 +153,6 @@ async function fetchAs(token: string | null, request: Request): Promise<Response
     if (!request.signal.aborted) noteFailure();
     throw error;
   }
-}
-
-async function* eventsOf(
-  stream: ReadableStream<Uint8Array>,
-  onBytes: () => void,
-): AsyncGenerator<ServerEvent> {
-  const decoder = new TextDecoder();
-  let rest = "";
-  for await (const chunk of chunksOf(stream)) {
-    onBytes();
-    rest += decoder.decode(chunk, { stream: true });
-    const blocks = rest.split("\n\n");
-    rest = blocks.pop() ?? "";
-    for (const block of blocks) {
-      const event = parseEvent(block);
-      if (event.data !== "") yield event;
-    }
-  }
-}
-
-/** The chunks of a stream; streams cannot be iterated in every browser. */
-export async function* chunksOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const reader = stream.getReader();
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      yield value;
-    }
-  } finally {
-    await reader.cancel().catch(() => undefined);
-  }
-}
-
-function parseEvent(block: string): ServerEvent {
-  const event: ServerEvent = { id: "", event: "message", data: "" };
-  for (const line of block.split("\n")) {
-    const [, name, value = ""] = /^(id|event|data): ?(.*)$/.exec(line) ?? [];
-    if (name === "id" || name === "event" || name === "data") event[name] = value;
-  }
-  return event;
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

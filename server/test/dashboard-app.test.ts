@@ -119,20 +119,6 @@ describe("the pages of an app on a phone", { skip: withoutBrowser }, () => {
   });
 });
 
-describe("the page of settings", { skip: withoutBrowser }, () => {
-  test("begins with what people change most, and ends with what clients write", async (t) => {
-    const stage = await startProjectStage(t);
-    await addApp(stage, "my-app");
-    const page = await stage.open(`${stage.pages}/apps/my-app/settings`);
-    await page.shows("cliVersion");
-    const names: string[] = await page.evaluate(
-      "[...document.querySelectorAll('table[aria-label=Settings] tbody td:first-child code')].map((one) => one.textContent)",
-    );
-    assert.deepEqual(names.slice(0, 3), ["compute", "cpu", "memory"]);
-    assert.deepEqual(names.slice(-2), ["cliVersion", "name"]);
-  });
-});
-
 describe("the page of runs", { skip: withoutBrowser }, () => {
   test("shows where the time of a run went, its lines and its result, cancels one and runs one again", async (t) => {
     const stage = await startProjectStage(t);

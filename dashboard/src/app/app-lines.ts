@@ -1,6 +1,7 @@
 // The lines of an app's log that fit a filter: the latest ones, then each one as it comes.
 import { api, ask } from "#api.ts";
-import { useLiveLines, type EarlierLines, type LiveLines } from "#parts/live-lines.ts";
+import { useLiveLines, type LiveLines } from "#parts/live-lines.ts";
+import type { EarlierLines } from "#parts/shown-lines.ts";
 import type { LogLine } from "#parts/log-view.tsx";
 import { shortId } from "#parts/show.tsx";
 import { pathOf, type AppRef } from "#queries.ts";

@@ -1,6 +1,6 @@
 // Where the time of a run went: a bar for each part, below each other and to scale.
 import type { ReactNode } from "react";
-import { durationText } from "#parts/show.tsx";
+import { durationText } from "#parts/quantities.ts";
 import { phasesOf, type TimedRun } from "./run-phases.ts";
 
 type TimelineProps = {

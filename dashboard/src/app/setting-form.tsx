@@ -7,6 +7,7 @@ import { useRun } from "#parts/form.tsx";
 import { choicesOf } from "#parts/setting-choices.ts";
 import { pathOf, queryClient } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
+import { textOfValue, valueOfText } from "./setting-text.ts";
 
 /** What a change took. */
 export type ChangeDone = { readonly message: string; readonly buildId: string | null };
@@ -19,47 +20,16 @@ type SettingFormProps = {
   readonly onCancel: () => void;
 };
 
-/** The text of the input as the API takes it; null: the default. */
-function parsed(text: string, field: Field | undefined): unknown {
-  if (text === "" && field?.kind !== "text") return null;
-  switch (field?.kind) {
-    case "number":
-    case "integer":
-      return Number.isFinite(Number(text)) ? Number(text) : text;
-    case "boolean":
-      return text === "true";
-    case "list":
-      return split(text);
-    case "integers":
-      return split(text).map(Number);
-    default:
-      return text;
-  }
-}
-
-function split(text: string): string[] {
-  return text
-    .split(",")
-    .map((part) => part.trim())
-    .filter((part) => part !== "");
-}
-
-function textOf(value: unknown): string {
-  if (Array.isArray(value)) return value.map(String).join(", ");
-  if (typeof value === "string") return value;
-  return typeof value === "number" || typeof value === "boolean" ? String(value) : "";
-}
-
 /** The form. */
 export function SettingForm({ name, field, value, onDone, onCancel }: SettingFormProps): ReactNode {
   const ref = useApp();
-  const [text, setText] = useState(textOf(value));
+  const [text, setText] = useState(textOfValue(value));
   const [takes, setTakes] = useState<string | null>(null);
   const { error, isWaiting, run } = useRun();
   const send = (dryRun: boolean) => {
     const params = { path: pathOf(ref), query: { dryRun } };
     // The table of fields says which value a name takes, and the platform checks it.
-    const body = { [name]: parsed(text, field) };
+    const body = { [name]: valueOfText(text, field) };
     return ask(api.PATCH("/v2/projects/{project_id}/apps/{app_id}", { params, body }));
   };
   const look = async (): Promise<void> => setTakes((await send(true)).message);

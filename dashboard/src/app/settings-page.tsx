@@ -4,8 +4,6 @@ import { useState, type ReactNode } from "react";
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
-import { appFields } from "@slipway/contract/app-fields.ts";
-import type { Field } from "@slipway/contract/field.ts";
 import { List } from "#parts/list.tsx";
 import { SearchField } from "#parts/search-field.tsx";
 import { Answer, useTitle } from "#parts/show.tsx";
@@ -13,6 +11,7 @@ import { useMay } from "#permissions.ts";
 import { appQuery } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 import { SettingForm, type ChangeDone } from "./setting-form.tsx";
+import { fieldOf, listedSettings } from "./setting-order.ts";
 
 type Setting = { readonly value: unknown; readonly origin: string; readonly pending?: unknown };
 
@@ -37,10 +36,6 @@ export function valueText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-function fieldOf(name: string): Field | undefined {
-  return Object.hasOwn(appFields, name) ? appFields[name as keyof typeof appFields] : undefined;
-}
-
 /** The page. */
 export function SettingsPage(): ReactNode {
   const ref = useApp();
@@ -60,7 +55,7 @@ export function SettingsPage(): ReactNode {
             label="Settings"
             columns={["Setting", "Value", "Origin", "A change takes", ""]}
             empty="No setting has this text."
-            rows={wanted(settings, search).map(([name, setting]) => ({
+            rows={listedSettings(settings, search).map(([name, setting]) => ({
               key: name,
               cells: [
                 <Name key="name" name={name} />,
@@ -99,42 +94,6 @@ export function SettingsPage(): ReactNode {
       </Answer>
     </>
   );
-}
-
-/** What people change most, in this order. */
-const first = [
-  "compute",
-  "cpu",
-  "memory",
-  "gpuCount",
-  "minReplicaCount",
-  "maxReplicaCount",
-  "cooldownPeriodSeconds",
-  "replicaConcurrency",
-  "responseGracePeriodSeconds",
-  "gitRepo",
-  "gitBranch",
-  "gitPath",
-  "gitAutoDeploy",
-  "gitSubmodules",
-  "gitLfs",
-];
-/** What clients write, and what stays as it is. */
-const last = ["partialUpload", "cliVersion", "name"];
-
-function wanted(settings: Readonly<Record<string, Setting>>, search: string): [string, Setting][] {
-  const text = search.toLowerCase();
-  const found = Object.entries(settings).filter(
-    ([name]) =>
-      name.toLowerCase().includes(text) ||
-      fieldOf(name)?.about.toLowerCase().includes(text) === true,
-  );
-  return found.toSorted(([one], [other]) => rankOf(one) - rankOf(other));
-}
-
-function rankOf(name: string): number {
-  if (first.includes(name)) return first.indexOf(name) - first.length;
-  return last.indexOf(name) + 1;
 }
 
 function isEditable(name: string): boolean {

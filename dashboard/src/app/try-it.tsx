@@ -4,9 +4,11 @@ import { useEffect, useRef, useState, type ReactNode } from "react";
 import { Button, NativeSelect, Textarea, TextInput } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import { ApiError } from "@slipway/client/client.ts";
-import { api, ask, chunksOf } from "#api.ts";
+import { api, ask } from "#api.ts";
+import { chunksOf } from "#event-stream.ts";
 import { textsOf, useRun } from "#parts/form.tsx";
-import { durationText, shortId } from "#parts/show.tsx";
+import { durationText } from "#parts/quantities.ts";
+import { shortId } from "#parts/show.tsx";
 import { queryClient, type AppRef } from "#queries.ts";
 
 type TryItProps = {

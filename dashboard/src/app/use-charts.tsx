@@ -4,7 +4,8 @@ import type { ReactNode } from "react";
 import { LineChart } from "@mantine/charts";
 import "@mantine/charts/styles.css";
 import { useQuery } from "@tanstack/react-query";
-import { Answer, durationText, sizeText } from "#parts/show.tsx";
+import { durationText, sizeText } from "#parts/quantities.ts";
+import { Answer } from "#parts/show.tsx";
 import type { AppRef } from "#queries.ts";
 import { metricsQuery, numberOf, type Metrics, type Range } from "./metrics-query.ts";
 

@@ -25,7 +25,8 @@ import { inheritedOf } from "./settings-list.tsx";
 import { TomlBox } from "./toml-box.tsx";
 import { readTomlSettings, type TomlContent } from "./toml-settings.ts";
 import type { Variable } from "./env-lines.ts";
-import { secretsOf, Variables, variablesProblem } from "./variables.tsx";
+import { secretsOf, variablesProblem } from "./variable-values.ts";
+import { Variables } from "./variables.tsx";
 
 /** The groups of settings besides those that are always visible. */
 const groups: readonly (readonly [string, readonly FieldName[]])[] = [

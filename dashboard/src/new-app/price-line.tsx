@@ -2,7 +2,7 @@
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { appFields, type FieldName } from "@slipway/contract/app-fields.ts";
-import { counted } from "#parts/show.tsx";
+import { counted } from "#parts/quantities.ts";
 import { hourlyPrice, moneyText } from "./price.ts";
 import { hardwareQuery, problemIn, type SettingsForm } from "./setting-fields.tsx";
 import { valueOf } from "./setting-values.ts";

@@ -5,7 +5,7 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { api, ask, messageOf } from "#api.ts";
-import { counted } from "#parts/show.tsx";
+import { counted } from "#parts/quantities.ts";
 import { pauseMs } from "./branches.ts";
 import type { Offer, SettingsForm } from "./setting-fields.tsx";
 import { rowOf } from "./setting-values.ts";

@@ -5,7 +5,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api, ask, messageOf } from "#api.ts";
 import { List } from "#parts/list.tsx";
-import { Answer, counted, Facts, sizeText, State, useTitle } from "#parts/show.tsx";
+import { counted, sizeText } from "#parts/quantities.ts";
+import { Answer, Facts, State, useTitle } from "#parts/show.tsx";
 import { slowRefreshMs } from "#queries.ts";
 
 /** The page. */

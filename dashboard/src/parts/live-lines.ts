@@ -4,39 +4,22 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import { ApiError } from "@slipway/client/client.ts";
 import { whenBack } from "#connection.ts";
-import { follow, messageOf, type ServerEvent } from "#api.ts";
-import { linesMax, type LogLine } from "./log-view.tsx";
+import { follow, messageOf } from "#api.ts";
+import type { ServerEvent } from "#event-stream.ts";
+import type { LogLine } from "./log-view.tsx";
+import {
+  noLines,
+  withNewer,
+  withOlder,
+  type EarlierLines,
+  type ShownLines,
+} from "./shown-lines.ts";
 
 /** How often new lines are shown. */
 const batchMs = 100;
 
-/** A page of lines, oldest first. */
-export type EarlierLines = {
-  readonly lines: readonly LogLine[];
-  /** The id to go on after; "" where no line is. */
-  readonly lastId: string;
-  /** Asks for the page before this one; undefined: there is none. */
-  readonly token: string | undefined;
-};
-
-type State = {
-  readonly lines: readonly LogLine[];
-  /**
-   * So many lines more are before the first one than when the page was opened; negative: so many
-   * were dropped there.
-   */
-  readonly added: number;
-  /** The token of the lines before these. */
-  readonly token: string | undefined;
-  /** The newest lines were dropped, because somebody reads old ones. */
-  readonly isCut: boolean;
-  readonly problem: string;
-  /** The data of the event that ended the log. */
-  readonly end: unknown;
-};
-
 /** The lines, and what gets others. */
-export type LiveLines = State & {
+export type LiveLines = ShownLines & {
   /**
    * Reads the page of lines before these; does nothing while one is read, or where there is none.
    */
@@ -52,47 +35,9 @@ type Wish = {
   readonly earlier?: (signal: AbortSignal, token?: string) => Promise<EarlierLines>;
 };
 
-const none: State = {
-  lines: [],
-  added: 0,
-  token: undefined,
-  isCut: false,
-  problem: "",
-  end: undefined,
-};
-
-/** The lines and those that have come. */
-function withNewer(state: State, more: readonly LogLine[]): State {
-  if (state.isCut) return state;
-  const all = [...state.lines, ...more];
-  const dropped = Math.max(0, all.length - linesMax);
-  return {
-    ...state,
-    lines: all.slice(dropped),
-    added: state.added - dropped,
-    ...(dropped > 0 ? droppedFirst : {}),
-  };
-}
-
-/** What was dropped at the beginning is not read again: its page is not known any more. */
-const droppedFirst = { token: undefined };
-
-/** The lines and a page of those before them. */
-function withOlder(state: State, { lines, token }: EarlierLines): State {
-  const all = [...lines, ...state.lines];
-  const isCut = state.isCut || all.length > linesMax;
-  return {
-    ...state,
-    lines: all.slice(0, linesMax),
-    added: state.added + lines.length,
-    token,
-    isCut,
-  };
-}
-
 /** Follows `path` as long as the page is open; begins anew when it changes. */
 export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
-  const [state, setState] = useState<State>(none);
+  const [state, setState] = useState<ShownLines>(noLines);
   const [beginning, setBeginning] = useState(0);
   useEffect(() => {
     const leaving = new AbortController();
@@ -115,9 +60,9 @@ export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
       setState((before) => ({ ...before, end: value }));
     };
     const run = async (): Promise<void> => {
-      setState(none);
+      setState(noLines);
       const first = await earlier?.(signal);
-      if (first !== undefined) setState({ ...none, lines: first.lines, token: first.token });
+      if (first !== undefined) setState({ ...noLines, lines: first.lines, token: first.token });
       await follow(path, { onEvent, signal, lastId: first?.lastId ?? "" });
     };
     const start = (): void => {
@@ -157,7 +102,7 @@ function useOlder(
     token,
     of,
   }: Pick<Wish, "earlier"> & { readonly token: string | undefined; readonly of: string },
-  change: (next: (before: State) => State) => void,
+  change: (next: (before: ShownLines) => ShownLines) => void,
 ): () => void {
   const reading = useRef<AbortController | null>(null);
   useEffect(

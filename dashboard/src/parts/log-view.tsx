@@ -16,12 +16,6 @@ export type LogLine = {
   readonly kind: string;
 };
 
-/**
- * A page keeps so many lines: older ones of a page that is open for long are dropped, newer ones
- * for whoever reads far back.
- */
-export const linesMax = 20_000;
-
 const rowPx = 20;
 const nearEndPx = 40;
 /** So far before the first line those before it are asked for. */

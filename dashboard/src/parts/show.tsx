@@ -5,6 +5,7 @@ import { ActionIcon, Alert, CopyButton, Loader, Tooltip } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { ApiError } from "@slipway/client/client.ts";
 import { messageOf } from "#api.ts";
+import { timeText } from "./time-text.ts";
 
 /** Sets the title of the browser's tab. */
 export function useTitle(...names: readonly string[]): void {
@@ -50,58 +51,14 @@ export function State({ of }: { readonly of: string }): ReactNode {
 }
 
 const wholeTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-const dayTime = new Intl.DateTimeFormat(undefined, {
-  month: "short",
-  day: "numeric",
-  hour: "2-digit",
-  minute: "2-digit",
-});
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-/** Further away the day says enough, and the year matters. */
-const nearSeconds = 180 * 86_400;
-const steps: readonly (readonly [number, string])[] = [
-  [60, "s"],
-  [60, "min"],
-  [24, "h"],
-];
-
 /** A time as its distance from now, or as a date when that is a day or more; exact on hover. */
 export function Time({ at }: { readonly at: string | null }): ReactNode {
   if (at === null) return <span className="muted">–</span>;
   return (
     <time dateTime={at} title={wholeTime.format(new Date(at))}>
-      {timeText(at)}
+      {timeText(at, Date.now())}
     </time>
   );
-}
-
-function timeText(at: string): string {
-  const seconds = Math.round((Date.now() - Date.parse(at)) / 1000);
-  if (Math.abs(seconds) > nearSeconds) return day.format(new Date(at));
-  if (seconds < 0) return dayTime.format(new Date(at));
-  if (seconds < 5) return "now";
-  let rest = seconds;
-  for (const [size, unit] of steps) {
-    if (rest < size) return `${Math.floor(rest)} ${unit} ago`;
-    rest /= size;
-  }
-  return dayTime.format(new Date(at));
-}
-
-/** A duration in at most two units. */
-export function durationText(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-}
-
-/** A number of bytes. */
-export function sizeText(bytes: number | null): string {
-  if (bytes === null) return "";
-  if (bytes < 1e6) return bytes < 1000 ? `${bytes} B` : `${(bytes / 1e3).toFixed(1)} kB`;
-  return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
 }
 
 type FactsProps = {
@@ -241,9 +198,4 @@ export function Problem({ error }: { readonly error: unknown }): ReactNode {
       {messageOf(error)}
     </Alert>
   );
-}
-
-/** A number with what it counts, such as `1 core` and `2 cores`. */
-export function counted(count: string | number, word: string): string {
-  return `${count} ${word}${Number(count) === 1 ? "" : "s"}`;
 }

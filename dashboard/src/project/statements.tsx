@@ -9,7 +9,8 @@ import { Action } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { moneyText } from "#parts/money.ts";
 import { Name } from "#parts/name.tsx";
-import { Answer, durationText, State, Time } from "#parts/show.tsx";
+import { usedTimeText } from "#parts/quantities.ts";
+import { Answer, State, Time } from "#parts/show.tsx";
 import { appName } from "./app-name.ts";
 
 const statementsPath = "/v2/projects/{project_id}/billing/statements";
@@ -133,7 +134,7 @@ function Lines({
           <Name key="app" of={appName(line.app_id, project)} isStrong />,
           line.kind,
           [line.compute, line.compute_tier, line.pool].filter((part) => part !== "").join(", "),
-          ...[line.seconds, line.gpu_seconds, line.cpu_core_seconds].map(timeText),
+          ...[line.seconds, line.gpu_seconds, line.cpu_core_seconds].map(usedTimeText),
           line.memory_gb_seconds === 0 ? "–" : `${line.memory_gb_seconds.toFixed(0)} GB s`,
           line.build_count === 0 ? "–" : line.build_count,
           moneyText(line.cost_micros, currency),
@@ -141,10 +142,6 @@ function Lines({
       }))}
     />
   );
-}
-
-function timeText(seconds: number): string {
-  return seconds === 0 ? "–" : durationText(seconds * 1000);
 }
 
 /** The sums of a statement, from the usage to the amount owed. */

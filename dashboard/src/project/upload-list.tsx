@@ -5,7 +5,7 @@ import { Button, Modal, Progress } from "@mantine/core";
 import { useBlocker } from "@tanstack/react-router";
 import { List } from "#parts/list.tsx";
 import { Name } from "#parts/name.tsx";
-import { sizeText } from "#parts/show.tsx";
+import { sizeText } from "#parts/quantities.ts";
 import type { Upload, Uploads } from "./uploads.ts";
 
 const shownMax = 20;

@@ -6,7 +6,8 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { api, ask } from "#api.ts";
 import { List } from "#parts/list.tsx";
 import { moneyText } from "#parts/money.ts";
-import { Answer, durationText, Facts, useTitle, Waiting } from "#parts/show.tsx";
+import { usedTimeText } from "#parts/quantities.ts";
+import { Answer, Facts, useTitle, Waiting } from "#parts/show.tsx";
 import { slowRefreshMs } from "#queries.ts";
 import { appName } from "./app-name.ts";
 
@@ -148,9 +149,9 @@ function Groups({ project }: { readonly project: string }): ReactNode {
               key: [item.app_id, item.compute, item.compute_tier, item.pool].join(" "),
               cells: [
                 groupName(item, project),
-                timeText(item.replica_seconds),
-                timeText(item.gpu_seconds),
-                timeText(item.cpu_core_seconds),
+                usedTimeText(item.replica_seconds),
+                usedTimeText(item.gpu_seconds),
+                usedTimeText(item.cpu_core_seconds),
                 item.build_count,
                 moneyText(item.cost_micros, currency),
               ],
@@ -160,10 +161,6 @@ function Groups({ project }: { readonly project: string }): ReactNode {
       </Answer>
     </>
   );
-}
-
-function timeText(seconds: number): string {
-  return seconds === 0 ? "–" : durationText(seconds * 1000);
 }
 
 type Group = {
