@@ -6,7 +6,6 @@ import { test } from "node:test";
 import { sql } from "kysely";
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import { systemClock } from "#lib/clock.ts";
-import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { newProjectId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
@@ -19,7 +18,6 @@ import { issueToken } from "#accounts/tokens.ts";
 import { sealedColumns } from "#platform-sealed.ts";
 import { toJson } from "#store/json.ts";
 import { resealOld, sealingKeyIds } from "#store/sealed-store.ts";
-import { openDatabase } from "#store/database.ts";
 import type { NotificationListener } from "#store/notify.ts";
 import { personLookup } from "#people/person-lookup.ts";
 import { asOwner } from "#test/support/as-owner.ts";
@@ -29,6 +27,7 @@ import "#test/support/leftovers.ts";
 import { revokeToken } from "#test/support/revoke-token.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "./support/virtual-clock.ts";
+import { connect } from "./support/connect.ts";
 
 const neverExpires = { expiresAt: null };
 
@@ -255,12 +254,7 @@ test("revocations that were missed while the connection was broken hold after it
 test("while the database does not answer a token that was valid goes on, unless word came that it has changed", async (t) => {
   const accounts = await testAccounts(t);
   const gate = await openDatabaseGate(t, accounts.url);
-  const db = await openDatabase({
-    clock: systemClock,
-    url: new Secret(gate.url),
-    connections: 2,
-    log: silentLog,
-  });
+  const db = await connect(new Secret(gate.url), 2);
   t.after(() => db.destroy());
   let tell: NotificationListener = () => undefined;
   const notifications = {

@@ -10,9 +10,8 @@ import { readLinks } from "#audit/export/export-store.ts";
 import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { silentLog } from "#lib/log.ts";
 import { removeOld } from "#lib/retention.ts";
-import { openDatabase, type Db } from "#store/database.ts";
+import type { Db } from "#store/database.ts";
 import {
   add,
   assertIntact,
@@ -28,10 +27,11 @@ import { chainOn, exportChain, testSigner } from "./support/audit-chain.ts";
 import { cleanLast } from "./support/clean-last.ts";
 import "./support/leftovers.ts";
 import { until } from "./support/until.ts";
+import { connect } from "./support/connect.ts";
 
 test("retention leaves a chain that is intact, while entries are added and exports are made, by two platforms at once", async (t) => {
   const { db, url } = await withProjects(t);
-  const other = await openDatabase({ clock: systemClock, url, connections: 5, log: silentLog });
+  const other = await connect(url, 5);
   cleanLast(t, () => other.destroy());
   const oldCount = 23_000;
   await sql`

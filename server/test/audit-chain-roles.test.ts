@@ -5,12 +5,11 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { systemClock } from "#lib/clock.ts";
 import { record } from "#audit/record.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog, type Log } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
-import { openDatabase, type Db } from "#store/database.ts";
+import type { Db } from "#store/database.ts";
 import { migrate } from "#store/migrate.ts";
 import { byPlatform } from "./support/accounts.ts";
 import { chainOn, exportChain, testSigner } from "./support/audit-chain.ts";
@@ -18,6 +17,7 @@ import { cleanLast, type WithAfter } from "./support/clean-last.ts";
 import { emptyDatabase, testDatabase } from "./support/database.ts";
 import "./support/leftovers.ts";
 import { administer } from "./support/test-server.ts";
+import { connect } from "./support/connect.ts";
 
 const projectId = "p-00000001" as ProjectId;
 const signer = testSigner();
@@ -186,7 +186,7 @@ test("where a server is set to another isolation, numbers are given one after th
     url.reveal(),
     `alter database ${rows[0]?.name} set default_transaction_isolation = 'serializable'`,
   );
-  const db = await openDatabase({ clock: systemClock, url, connections: 10, log: silentLog });
+  const db = await connect(url, 10);
   cleanLast(t, () => db.destroy());
   await db.insertInto("projects").values({ id: projectId, name: "one" }).execute();
   await Promise.all(
@@ -221,7 +221,7 @@ async function givenDatabase(t: WithAfter, rights: string): Promise<Given> {
 }
 
 async function openGiven(t: WithAfter, { url }: Given): Promise<Db> {
-  const db = await openDatabase({ clock: systemClock, url, connections: 3, log: silentLog });
+  const db = await connect(url, 3);
   cleanLast(t, () => db.destroy());
   return db;
 }
@@ -252,7 +252,7 @@ test("where the user may not make roles triggers refuse, the log says what to do
   const given = await givenDatabase(t, "nocreaterole");
   const { log, texts } = warnings();
   await migrate({ url: given.url, log });
-  const before = await openDatabase({ clock: systemClock, url: given.url, connections: 2, log });
+  const before = await connect(given.url, 2, { log });
   cleanLast(t, () => before.destroy());
   await useAsPlatform(before);
   // A table without rows has nothing to refuse.

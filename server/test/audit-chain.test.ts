@@ -5,14 +5,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { systemClock } from "#lib/clock.ts";
 import { canonicalText, type JsonValue } from "#audit/chain/canonical.ts";
 import { record } from "#audit/record.ts";
 import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
-import { openDatabase } from "#store/database.ts";
 import {
   add,
   assertIntact,
@@ -31,6 +28,7 @@ import { openDatabaseGate } from "./support/database-gate.ts";
 import { testDatabase } from "./support/database.ts";
 import "./support/leftovers.ts";
 import { until } from "./support/until.ts";
+import { connect } from "./support/connect.ts";
 
 test("any JSON has here the text that the database hashes", async (t) => {
   const { db } = await testDatabase(t);
@@ -67,7 +65,7 @@ test("any JSON has here the text that the database hashes", async (t) => {
 
 test("a hundred transactions at once, over several projects in any order, leave no gap and wait for none in a circle", async (t) => {
   const { db, url } = await withProjects(t);
-  const many = await openDatabase({ clock: systemClock, url, connections: 40, log: silentLog });
+  const many = await connect(url, 40);
   cleanLast(t, () => many.destroy());
   const expected = new Map<ProjectId | null, number>();
   const chains = [...projects, null];
@@ -94,12 +92,7 @@ test("a hundred transactions at once, over several projects in any order, leave 
 test("a connection that is cut before, in or after a commit leaves an entry with its link, or neither", async (t) => {
   const { db, url } = await withProjects(t);
   const gate = await openDatabaseGate(t, url);
-  const through = await openDatabase({
-    clock: systemClock,
-    url: new Secret(gate.url),
-    connections: 20,
-    log: silentLog,
-  });
+  const through = await connect(new Secret(gate.url), 20);
   cleanLast(t, () => through.destroy());
   const held = through.transaction().execute(async (tx) => {
     await add(tx, first, "held");

@@ -5,10 +5,10 @@ import { randomUUID } from "node:crypto";
 import { copyFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { sql, type RawBuilder } from "kysely";
+import { sql } from "kysely";
 import { auditLogPage } from "@slipway/contract/audit-routes.ts";
 import { auditRetention } from "#audit/chain/audit-retention.ts";
-import { entriesQuery, type AuditQuery } from "#audit/audit-store.ts";
+import { listEntries, type AuditQuery } from "#audit/audit-store.ts";
 import { chainBegin, linkHash, linkText } from "#audit/export/export-format.ts";
 import { chainOf, readLinks, type LinkedRow } from "#audit/export/export-store.ts";
 import { record } from "#audit/record.ts";
@@ -17,7 +17,7 @@ import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { removeOld } from "#lib/retention.ts";
-import { openDatabase, type Db } from "#store/database.ts";
+import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { migrate } from "#store/migrate.ts";
 import { drawCases } from "./support/drawn-cases.ts";
@@ -28,6 +28,8 @@ import { cleanLast } from "./support/clean-last.ts";
 import { emptyDatabase, testDatabase } from "./support/database.ts";
 import { makeFolder, removeFolder } from "./support/folder.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import { connect } from "./support/connect.ts";
+import { planOf } from "./support/statement-plan.ts";
 
 const projectId = "p-00000001" as ProjectId;
 const count = 150_000;
@@ -90,25 +92,15 @@ test("a page reads a page of rows by an index, whatever is asked for and however
   }
   assert.equal(queries.length, 300);
   for (const query of drawCases(queries, { what: "queries", max: 60 })) {
-    await assertReadsLittle(db, entriesQuery(query), JSON.stringify(query));
+    await assertReadsLittle(db, query);
   }
 });
 
-type PlanNode = Record<string, unknown> & { readonly Plans?: readonly PlanNode[] };
-
 /** No scan touches more rows than the page holds, those that it throws away included. */
-async function assertReadsLittle(db: Db, query: RawBuilder<unknown>, what: string): Promise<void> {
-  const explained = sql<{
-    "QUERY PLAN": [{ Plan: PlanNode }];
-  }>`explain (analyze, format json) ${query}`;
-  const { rows } = await explained.execute(db);
-  const nodes: PlanNode[] = [];
-  const walk = (node: PlanNode): void => {
-    nodes.push(node);
-    node.Plans?.forEach(walk);
-  };
-  walk(rows[0]?.["QUERY PLAN"][0].Plan ?? assert.fail());
-  const scans = nodes.filter((node) => "Relation Name" in node || "Index Name" in node);
+async function assertReadsLittle(db: Db, query: AuditQuery): Promise<void> {
+  const what = JSON.stringify(query);
+  const steps = await planOf(db, (through) => listEntries(through, query));
+  const scans = steps.filter((node) => "Relation Name" in node || "Index Name" in node);
   assert.ok(scans.length > 0, what);
   for (const scan of scans) {
     assert.match(String(scan["Node Type"]), /Index/, what);
@@ -166,7 +158,7 @@ test("entries of a database of before are told from what service accounts did, a
   for (const file of readdirSync(all).filter((name) => name < "0005"))
     copyFileSync(join(all, file), join(before, file));
   await migrate({ url, log: silentLog, folder: before });
-  const db = await openDatabase({ clock: systemClock, url, connections: 2, log: silentLog });
+  const db = await connect(url, 2);
   cleanLast(t, () => db.destroy());
   const inference = randomUUID();
   const service = randomUUID();
@@ -203,7 +195,7 @@ test("entries of a database of before are told from what service accounts did, a
     .execute();
   await db.destroy();
   await migrate({ url, log: silentLog });
-  const now = await openDatabase({ clock: systemClock, url, connections: 2, log: silentLog });
+  const now = await connect(url, 2);
   cleanLast(t, () => now.destroy());
   await record(now, { projectId, action: "app.create", by: byPlatform });
   const actors = async (project: ProjectId | null) =>

@@ -5,13 +5,12 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
-import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
-import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId } from "#lib/ids.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { givePip, pipVersion } from "#test/support/give-pip.ts";
 import { folderSource } from "#drivers/source-archive.ts";
+import { processBuilder } from "./support/process-builder.ts";
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 
@@ -24,16 +23,7 @@ const pythons = new PythonFinder({ environment });
 test("a program that a command leaves in a session of its own has ended when the build fails", async (t) => {
   const folder = temporaryFolder(t, "build");
   givePip(join(folder, "builds"));
-  const builder = new ProcessBuilder({
-    buildsDir: join(folder, "builds"),
-    pythons,
-    toolEnvironment: environment,
-    commandTimeoutMs: 120_000,
-    runtimeDir: null,
-    sandbox: { kind: "none", reason: "a sandbox leaves nothing anyway" },
-    hidden: [folder],
-    clock: systemClock,
-  });
+  const builder = processBuilder(folder, { pythons, toolEnvironment: environment });
   const sourceDir = join(folder, "source");
   mkdirSync(sourceDir);
   writeFileSync(join(sourceDir, "main.py"), "");

@@ -7,9 +7,7 @@ import { test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
-import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
-import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId } from "#lib/ids.ts";
 import { buildPlan } from "#test/support/build-plan.ts";
 import { toolEnvironment } from "#test/support/build-queue.ts";
@@ -18,6 +16,7 @@ import { givePip, pipVersion } from "#test/support/give-pip.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { shop, shopLock, sixHash } from "#test/support/shop-project.ts";
 import { folderSource } from "#drivers/source-archive.ts";
+import { processBuilder } from "./support/process-builder.ts";
 
 const run = promisify(execFile);
 
@@ -25,15 +24,10 @@ async function openBuilder(t: TestContext) {
   const folder = temporaryFolder(t, "build");
   const buildsDir = join(folder, "builds");
   givePip(buildsDir);
-  const builder = new ProcessBuilder({
-    buildsDir,
-    toolEnvironment,
-    runtimeDir: null,
-    hidden: [folder],
-    clock: systemClock,
+  const builder = processBuilder(folder, {
     pythons: new PythonFinder({ environment: toolEnvironment }),
+    toolEnvironment,
     commandTimeoutMs: 600_000,
-    sandbox: { kind: "none", reason: "the test looks at packages" },
   });
   const appId = appIdOf(newProjectId(), "app");
   const build = async (files: Readonly<Record<string, string>>, plan: Partial<BuildPlan>) => {

@@ -8,11 +8,9 @@ import { after, before, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
-import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
-import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type ProjectId } from "#lib/ids.ts";
 import { drawTests } from "#test/support/drawn-cases.ts";
 import { buildPlan } from "#test/support/build-plan.ts";
@@ -22,6 +20,7 @@ import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
 import { folderSource } from "#drivers/source-archive.ts";
+import { processBuilder } from "./support/process-builder.ts";
 
 const test = drawTests({ what: "kinds of builds", count: 18, max: 5 });
 
@@ -68,25 +67,16 @@ type BuilderGiven = {
 };
 
 function openBuilder(t: TestContext, given: BuilderGiven = {}) {
-  const folder = given.folder ?? temporaryFolder(t, "build");
+  const { folder = temporaryFolder(t, "build"), isFirst = false, ...options } = given;
   const ownTools = toolsBelow(join(folder, "builds"));
-  if (given.isFirst !== true) {
+  if (!isFirst) {
     givePip(join(folder, "builds"));
     if (!existsSync(ownTools)) {
       mkdirSync(dirname(ownTools), { recursive: true });
       symlinkSync(toolsFolder, ownTools);
     }
   }
-  const builder = new ProcessBuilder({
-    buildsDir: join(folder, "builds"),
-    pythons,
-    toolEnvironment: environment,
-    commandTimeoutMs: given.commandTimeoutMs ?? 120_000,
-    runtimeDir: null,
-    sandbox: given.sandbox ?? { kind: "none", reason: "most tests look at the builder itself" },
-    hidden: [folder],
-    clock: systemClock,
-  });
+  const builder = processBuilder(folder, { ...options, pythons, toolEnvironment: environment });
   const lines: string[] = [];
   const build = async (
     files: Files,

@@ -39,6 +39,7 @@ const wish: CouponWish = {
   expiration_at: null,
   reusable: false,
   max_uses: null,
+  plans: null,
 };
 
 async function fixture(

@@ -7,16 +7,16 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
-import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
-import { openDatabase, type Db } from "#store/database.ts";
-import { migrate, planMigrations } from "#store/migrate.ts";
+import type { Db } from "#store/database.ts";
+import { migrate } from "#store/migrate.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
 import { openDatabaseGate } from "#test/support/database-gate.ts";
 import { emptyDatabase, testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
+import { connect } from "./support/connect.ts";
 
 const log = silentLog;
 const realMigrations = join(import.meta.dirname, "../src/store/migrations");
@@ -30,7 +30,7 @@ function migrationsFolder(t: TestContext): string {
 }
 
 async function open(t: TestContext, url: Secret): Promise<Db> {
-  const db = await openDatabase({ clock: systemClock, url, connections: 3, log });
+  const db = await connect(url, 3, { log });
   t.after(() => db.destroy());
   return db;
 }
@@ -75,19 +75,6 @@ test("a database with a changed, an unknown or a missing migration is refused by
   });
 });
 
-test("a migration between applied ones is refused, not skipped", () => {
-  const migration = (name: string) => ({ name, sql: "", checksum: name });
-  const known = ["0001-a", "0002-b", "0003-c"].map(migration);
-  assert.deepEqual(
-    planMigrations(known, known.slice(0, 1)).map(({ name }) => name),
-    ["0002-b", "0003-c"],
-  );
-  assert.throws(
-    () => planMigrations(known, [migration("0001-a"), migration("0003-c")]),
-    /0003-c, .* before 0002-b/,
-  );
-});
-
 test("values come back as their kind: times as Date, counts as numbers, numeric as text, what would be rounded not at all", async (t) => {
   const { db } = await testDatabase(t);
   const { rows } = await sql`
@@ -119,12 +106,7 @@ test("a connection that breaks while it is being set up takes no place of anothe
   const isSettingUp = (sent: Buffer): boolean =>
     sent.includes("default_transaction_isolation") && ++cuts <= 3;
   const gate = await openDatabaseGate(t, url, isSettingUp);
-  const db = await openDatabase({
-    clock: systemClock,
-    url: new Secret(gate.url),
-    connections: 2,
-    log: silentLog,
-  });
+  const db = await connect(new Secret(gate.url), 2);
   cleanLast(t, () => db.destroy());
   for (let count = 0; count < 3; count++)
     await assert.rejects(sql`select 1`.execute(db), /terminated/);
@@ -140,13 +122,7 @@ test("a database that cannot be used is refused with the place and the reason, n
     return new Secret(other.toString());
   };
   const refusal = async (bad: Secret): Promise<string> => {
-    const error: unknown = await openDatabase({
-      clock: systemClock,
-      url: bad,
-      connections: 2,
-      log,
-      reachWaitMs: 0,
-    }).catch((e: unknown) => e);
+    const error: unknown = await connect(bad, 2, { log, reachWaitMs: 0 }).catch((e: unknown) => e);
     assert.ok(error instanceof Error);
     assert.equal(error.name, "CannotStart");
     return error.message;
@@ -186,12 +162,7 @@ test("a database that comes up late is waited for", async (t) => {
     info: { value: () => knocks++ === 0 && gate.listen(port, "127.0.0.1") },
   }) as typeof log;
   t.after(() => void gate.close());
-  const db = await openDatabase({
-    clock: systemClock,
-    url: new Secret(late.toString()),
-    connections: 2,
-    log: watched,
-  });
+  const db = await connect(new Secret(late.toString()), 2, { log: watched });
   await db.destroy();
   assert.ok(knocks >= 1);
 });

@@ -22,6 +22,8 @@ import { addInstance } from "#test/support/instances.ts";
 import { until } from "#test/support/until.ts";
 import { everythingAllowed } from "#test/support/everything-allowed.ts";
 import { widePlacement } from "#test/support/wide-placement.ts";
+import { diskWatch } from "./support/disk-watch.ts";
+import { noCgroups } from "./support/no-cgroups.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
 
@@ -46,6 +48,8 @@ async function open(t: TestContext) {
       replicasDir,
       runtimeDir,
       sandbox,
+      cgroups: noCgroups,
+      disk: diskWatch(dataDir),
       clock: systemClock,
       log: silentLog,
       storageDir: join(dataDir, "storage"),

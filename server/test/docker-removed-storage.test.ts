@@ -6,8 +6,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { ownerKeys } from "#accounts/owner-keys.ts";
-import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
-import { DiskWatch } from "#drivers/disk/disk-watch.ts";
+import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { projectUser } from "#drivers/project-user.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
@@ -22,6 +21,7 @@ import { DriverSink } from "#test/support/driver-sink.ts";
 import { attemptsMs, stubbornWriter } from "#test/support/stubborn-writer.ts";
 import { until } from "#test/support/until.ts";
 import { openVolumes } from "#volumes/open.ts";
+import { diskWatch } from "./support/disk-watch.ts";
 
 const skip = await noEngine();
 const live = new AbortController().signal;
@@ -41,9 +41,7 @@ async function removeUnder(t: TestContext, storageBytes: number | null): Promise
   const fixture = await DockerFixture.open();
   cleanLast(t, () => fixture.close());
   const { dataDir, storageDir } = fixture;
-  const limits = { replicaBytes: null, storageBytes, reserveBytes: 1 };
-  const reserve = new DiskReserve(dataDir);
-  const disk = new DiskWatch({ dataDir, storageDir, reserve, isUserOwned, limits, ...common });
+  const disk = diskWatch(dataDir, { storageBytes });
   await disk.open();
   cleanLast(t, () => disk.close());
   const driver = fixture.driver({ disk });

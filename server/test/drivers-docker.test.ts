@@ -7,12 +7,8 @@ import type { Socket } from "node:net";
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
-import { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { labels } from "#drivers/docker/container-spec.ts";
-import { systemClock } from "#lib/clock.ts";
-import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
 import {
@@ -28,6 +24,7 @@ import { DriverSink } from "#test/support/driver-sink.ts";
 import { startRelay } from "#test/support/socket-relay.ts";
 import { startOwnEngine } from "#test/support/own-engine.ts";
 import { until } from "#test/support/until.ts";
+import { diskWatch } from "./support/disk-watch.ts";
 
 const skip = await noEngine();
 const live = new AbortController().signal;
@@ -157,11 +154,8 @@ test(
   async (t) => {
     const fixture = await DockerFixture.open();
     cleanLast(t, () => fixture.close());
-    const { dataDir, storageDir } = fixture;
-    const limits = { replicaBytes: 30e6, storageBytes: null, reserveBytes: 1 };
-    const reserve = new DiskReserve(dataDir);
-    const common = { isUserOwned: false, clock: systemClock, log: silentLog };
-    const disk = new DiskWatch({ dataDir, storageDir, limits, reserve, ...common });
+    const { dataDir } = fixture;
+    const disk = diskWatch(dataDir, { replicaBytes: 30e6 });
     await disk.open();
     cleanLast(t, () => disk.close());
     const driver = fixture.driver({ disk });

@@ -35,6 +35,7 @@ function place(t: TestContext, folder = temporaryFolder(t, "embedded")): Place {
         clock: systemClock,
         folder: join(folder, "postgres"),
         lock,
+        connections: 10,
         log: silentLog,
       });
       t.after(() => server.stop());

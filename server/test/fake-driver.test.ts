@@ -93,7 +93,7 @@ describe("what a driver says of its room", () => {
     const driver = new FakeDriver({ clock: systemClock, compute: ["CPU", "HOPPER_H100"] });
     driver.full.add("HOPPER_H100");
     assert.deepEqual(
-      [driver.pools.capacity(spec), driver.pools.capacity({ ...spec, compute: "TPU" })],
+      [driver.pools.capacity(spec, []), driver.pools.capacity({ ...spec, compute: "TPU" }, [])],
       ["later", "never"],
     );
     await assert.rejects(driver.start(spec, live), { name: "StartRefused", kind: "no_capacity" });

@@ -9,7 +9,6 @@ import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
-import { openDatabase } from "#store/database.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { startEmbedded } from "#store/postgres/embedded.ts";
 import { clientOf, freezeServer, serverPid } from "#test/support/embedded-processes.ts";
@@ -18,6 +17,7 @@ import "#test/support/leftovers.ts";
 import { startTraffic, type RunTraffic } from "#test/support/run-traffic.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
+import { connect } from "./support/connect.ts";
 
 const isFull = process.env["SLIPWAY_TEST_FAULTS"] === "full";
 const runsEach = 60;
@@ -250,7 +250,7 @@ async function crowded(asking: Asking): Promise<void> {
 test("a statement that the server leaves without an answer fails, and its connection is not used again", async (t) => {
   const { url, dataDir } = await startServer(t);
   const clock = new VirtualClock();
-  const db = await openDatabase({ url, connections: 1, log: silentLog, clock });
+  const db = await connect(url, 1, { clock });
   t.after(() => db.destroy());
   await sql`create table noted (n int)`.execute(db);
   const goOn = freezeServer(dataDir);
@@ -276,6 +276,7 @@ async function startServer(t: TestContext) {
     clock: systemClock,
     folder,
     lock,
+    connections: 10,
     log: silentLog,
     durable: false,
   });

@@ -243,7 +243,7 @@ describe("replicas of the process driver", () => {
       kind: "no_capacity",
     });
     process.kill(one.pid, "SIGKILL");
-    await until("the card is free", () => given.capacity(gpu) === "now");
+    await until("the card is free", () => given.capacity(gpu, []) === "now");
     assert.equal((await start({})).sees, first.uuid);
   });
 
@@ -261,7 +261,7 @@ describe("replicas of the process driver", () => {
     const given = placement();
     const driver = await opened(t, fixture, given);
     assert.deepEqual(given.held.get(spec.replicaId)?.gpus, [first.uuid, second.uuid]);
-    assert.equal(given.capacity(gpu), "later");
+    assert.equal(given.capacity(gpu, []), "later");
     const use = { utilization: 0.5, memoryBytes: 1e9 };
     given.setGpuUse(
       new Map([
@@ -275,7 +275,7 @@ describe("replicas of the process driver", () => {
     );
     assert.deepEqual(measured, { utilization: 0.75, memoryBytes: 2e9 });
     await driver.stop(spec.replicaId, { graceMs: 0 });
-    assert.equal(given.capacity(gpu), "now");
+    assert.equal(given.capacity(gpu, []), "now");
   });
 });
 

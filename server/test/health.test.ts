@@ -1,14 +1,13 @@
 // What probes are answered, and how often the database is looked at for it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { systemClock } from "#lib/clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { Health, type HealthOptions } from "#platform-health.ts";
-import { openDatabase } from "#store/database.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
+import { connect } from "./support/connect.ts";
 
 function serving(options: HealthOptions): Health {
   const health = new Health(options);
@@ -40,12 +39,7 @@ test("a database that only lets read, or that does not answer, is told as such",
   const clock = new VirtualClock();
   const given = new URL(url.reveal());
   given.searchParams.set("options", "-c default_transaction_read_only=on");
-  const readOnly = await openDatabase({
-    clock: systemClock,
-    url: new Secret(given.href),
-    connections: 1,
-    log: silentLog,
-  });
+  const readOnly = await connect(new Secret(given.href), 1);
   t.after(() => readOnly.destroy());
   assert.match(
     String(await serving({ db: readOnly, clock, storeRefusal: () => null }).notReady()),

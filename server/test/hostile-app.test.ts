@@ -1,7 +1,6 @@
 // What an app at run time must not get, whatever it tries: its attempts stand in
 // support/hostile-app/app.py, each with a name. docs/guides/isolation.md says what keeps each kind
 // away.
-import { connectionsMax } from "#drivers/app-firewall.ts";
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -14,11 +13,9 @@ import { join } from "node:path";
 import { after, before, describe, it, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
-import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
-import { systemClock } from "#lib/clock.ts";
 import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { buildPlan } from "#test/support/build-plan.ts";
@@ -28,6 +25,7 @@ import { askAddress, tcpAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 import { folderSource } from "#drivers/source-archive.ts";
+import { processBuilder } from "./support/process-builder.ts";
 
 const sandbox = await detectSandbox(tmpdir());
 const hasNetwork = sandbox.kind === "namespaces" && sandbox.network.kind === "own";
@@ -124,15 +122,10 @@ describe("a hostile app", { skip }, () => {
     const pythons = new PythonFinder({ environment: tools });
     const found = (await pythons.all()).find((one) => one.hasPip);
     assert.ok(found !== undefined, "a Python with venv is installed");
-    const builder = new ProcessBuilder({
-      buildsDir: join(fixture.dataDir, "builds"),
+    const builder = processBuilder(fixture.dataDir, {
       pythons,
       toolEnvironment: tools,
-      runtimeDir: null,
       sandbox: fixture.places().sandbox,
-      hidden: [fixture.dataDir],
-      clock: systemClock,
-      commandTimeoutMs: 120_000,
     });
     const sourceDir = join(fixture.dataDir, "source");
     mkdirSync(sourceDir);
@@ -254,7 +247,7 @@ except OSError:
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 answered, silent, open_ones = 0, 0, []
-while silent < 20 and answered < ${2 * connectionsMax}:
+while silent < 20 and answered < ${2 * 4_096}:
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     open_ones.append(one)
     one.settimeout(0.2)

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { constants, deflateRawSync, gzipSync } from "node:zlib";
 import { GitSource } from "#deploy/sources/git.ts";
-import { Git } from "#deploy/sources/git-command.ts";
+import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
@@ -34,6 +34,7 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
     git: new Git({
       toolEnvironment: { PATH: process.env["PATH"] ?? "" },
       objectBytesMax: 64 * megabyte,
+      cpuSecondsMax: cpuSecondsFor(200_000_000),
       ...limits,
     }),
     hosts: { defaultUrl: await startHostileHost(t, answers), otherUrls: [] },

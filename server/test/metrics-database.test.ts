@@ -3,16 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { systemClock } from "#lib/clock.ts";
-import { silentLog } from "#lib/log.ts";
 import { readBacklog } from "#metrics/backlog-store.ts";
 import { DatabaseCounts } from "#store/database-counts.ts";
-import { openDatabase } from "#store/database.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 import { startManagementApi } from "./support/management-api.ts";
 import { testDatabase } from "./support/database.ts";
 import { until } from "./support/until.ts";
+import { connect } from "./support/connect.ts";
 
 test("what waits is counted, and what has ended is not", async (t) => {
   const { db, projectId, call } = await startManagementApi(t);
@@ -42,13 +40,7 @@ test("what waits is counted, and what has ended is not", async (t) => {
 test("waits for connections and failed statements are counted", async (t) => {
   const { url } = await testDatabase(t);
   const counts = new DatabaseCounts();
-  const db = await openDatabase({
-    clock: systemClock,
-    url,
-    connections: 1,
-    log: silentLog,
-    counts,
-  });
+  const db = await connect(url, 1, { counts });
   t.after(() => db.destroy());
   await assert.rejects(sql`select 1 / 0`.execute(db), /division by zero/);
   await assert.rejects(sql`selec`.execute(db), /syntax/);

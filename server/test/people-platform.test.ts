@@ -9,7 +9,6 @@ import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import { personLookup } from "#people/person-lookup.ts";
-import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
 import { emptyDatabase } from "#test/support/database.ts";
@@ -18,6 +17,7 @@ import type { Json } from "#test/support/management-api.ts";
 import { startPlatform, type PlatformProcess } from "#test/support/platform-process.ts";
 import { templateName } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
+import { connect } from "./support/connect.ts";
 
 async function post(
   { bootstrap }: PlatformProcess,
@@ -62,7 +62,7 @@ test("the owner signs in; sessions are known to every platform, end on every one
     200,
   );
 
-  const other = await openDatabase({ clock: systemClock, url, connections: 2, log: silentLog });
+  const other = await connect(url, 2);
   cleanLast(t, () => other.destroy());
   const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
   await notifications.start();

@@ -55,7 +55,7 @@ const changes: Readonly<Record<string, Change>> = {
     new Secrets({ db, sealer }).replace(
       { projectId, appId: null },
       new Map([["A", new Secret("1")]]),
-      { by },
+      { by, restarts: false },
     ),
   "change the plan": ({ db, projectId }) =>
     new PlanUseCases({ db, plans, clock: systemClock }).change(projectId, "paid", by),

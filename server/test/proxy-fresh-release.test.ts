@@ -5,6 +5,7 @@ import type { AppRoute } from "#apps/routes.ts";
 import { appIdOf, type BuildId, type ProjectId, type ReleaseId } from "#lib/ids.ts";
 import { settingsWith } from "./support/app-settings.ts";
 import { httpReplica, openProxyBed, projectId } from "./support/proxy-bed.ts";
+import { firstRoute } from "./support/first-route.ts";
 
 function routeTo(project: ProjectId, live: AppRoute["live"]): AppRoute {
   const app = {
@@ -13,7 +14,7 @@ function routeTo(project: ProjectId, live: AppRoute["live"]): AppRoute {
     appName: "hello",
     disableAuth: false,
   };
-  return { ...app, live, latestBuild: { status: "initializing", reason: null } };
+  return { ...firstRoute, ...app, live, latestBuild: { status: "initializing", reason: null } };
 }
 
 test("a call of an app without a release looks once more before it is refused", async (t) => {

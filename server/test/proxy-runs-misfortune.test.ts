@@ -257,6 +257,7 @@ test("a keeper that throws when it is told the end harms nobody else", async (t)
   const { request } = new WatchedRun(bed);
   bed.proxy.run(request, {
     mayStart: () => Promise.resolve(true),
+    mayGrow: () => null,
     onEnd: () => {
       isTold = true;
       throw new Error("a bug of the keeper");

@@ -9,8 +9,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { ownerKeys } from "#accounts/owner-keys.ts";
-import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
-import { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
 import { ownerOf } from "#drivers/process/launch.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
@@ -21,6 +19,7 @@ import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
+import { diskWatch } from "#test/support/disk-watch.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
@@ -44,14 +43,7 @@ test(
     const { dataDir } = fixture;
     const storageDir = join(dataDir, "storage");
     const common = { clock: systemClock, log: silentLog };
-    const disk = new DiskWatch({
-      dataDir,
-      storageDir,
-      reserve: new DiskReserve(dataDir),
-      isUserOwned,
-      limits: { replicaBytes: null, storageBytes: null, reserveBytes: 1 },
-      ...common,
-    });
+    const disk = diskWatch(dataDir, {}, { isUserOwned });
     await disk.open();
     const driver = fixture.driver(disk);
     const sink = new DriverSink();
@@ -122,15 +114,7 @@ test(
   async (t) => {
     const fixture = new ProcessFixture({ sandbox });
     const { dataDir } = fixture;
-    const disk = new DiskWatch({
-      dataDir,
-      storageDir: join(dataDir, "storage"),
-      reserve: new DiskReserve(dataDir),
-      isUserOwned,
-      limits: { replicaBytes: null, storageBytes: 20_000_000, reserveBytes: 1 },
-      clock: systemClock,
-      log: silentLog,
-    });
+    const disk = diskWatch(dataDir, { storageBytes: 20_000_000 }, { isUserOwned });
     await disk.open();
     const driver = fixture.driver(disk);
     const sink = new DriverSink();

@@ -1,28 +1,19 @@
 // A database of the version before the starts of runs were numbered: replicas that go on know runs
 // by the attempt.
 import assert from "node:assert/strict";
-import { copyFile } from "node:fs/promises";
-import { join } from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
-import { openDatabase } from "#store/database.ts";
-import { migrate, readMigrations } from "#store/migrate.ts";
+import { migrate } from "#store/migrate.ts";
 import { emptyDatabase } from "#test/support/database.ts";
-import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
-
-const migrations = join(import.meta.dirname, "../src/store/migrations");
+import { connect } from "./support/connect.ts";
+import { migrateBefore } from "./support/earlier-schema.ts";
 
 test("a run in flight is asked for by the number it was sent with, and the next start has one of its own", async (t) => {
   const url = await emptyDatabase(t);
-  const folder = temporaryFolder(t);
-  const before = readMigrations(migrations).filter(({ name }) => name < "0019");
-  for (const { name } of before)
-    await copyFile(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
-  await migrate({ url, log: silentLog, folder });
-  const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
+  await migrateBefore(t, "0019", url);
+  const db = await connect(url, 4);
   t.after(() => db.destroy());
   for (const [state, attempt] of [
     ["running", 2],

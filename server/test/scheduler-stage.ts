@@ -36,6 +36,7 @@ import {
   type StartScript,
 } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
+import { firstRoute } from "./support/first-route.ts";
 
 /** In real time. */
 const reachWaitMs = 60_000;
@@ -98,7 +99,7 @@ export class Stage {
   /** Limits and stops; a test changes them. */
   readonly allowance = new ChosenAllowance();
   readonly #routes = new Map<AppId, SchedulerRoute>([
-    [this.appId, { appId: this.appId, projectId, live: null }],
+    [this.appId, { ...firstRoute, appId: this.appId, projectId, live: null }],
   ]);
   readonly #listeners = new Set<(appId: AppId) => void>();
   /** How long replicas of processes that are opened from now on may wait for a machine. */
@@ -186,7 +187,7 @@ export class Stage {
       .insertInto("apps")
       .values({ id: appId, project_id: projectId, name, request: toJson({}) })
       .execute();
-    this.#routes.set(appId, { appId, projectId, live: null });
+    this.#routes.set(appId, { ...firstRoute, appId, projectId, live: null });
     return appId;
   }
 
@@ -236,21 +237,22 @@ export class Stage {
   /** Lets no release of the app take calls. */
   withdraw(): void {
     const { appId } = this;
-    this.#routes.set(appId, { appId, projectId, live: null });
+    this.#routes.set(appId, { ...firstRoute, appId, projectId, live: null });
     for (const listener of this.#listeners) listener(appId);
   }
 
   /** Lets a release take the calls. */
   promote({ appId, releaseId, buildId, settings }: StoredRelease): void {
     const restarts = this.#routes.get(appId)?.restarts ?? 0;
-    this.#routes.set(appId, { appId, projectId, restarts, live: { releaseId, buildId, settings } });
+    const live = { releaseId, buildId, settings };
+    this.#routes.set(appId, { ...firstRoute, appId, projectId, restarts, live });
     for (const listener of this.#listeners) listener(appId);
   }
 
   /** Asks for a restart of the app's replicas. */
   restart(appId: AppId = this.appId): void {
-    const { live = null, restarts = 0 } = this.#routes.get(appId) ?? {};
-    this.#routes.set(appId, { appId, projectId, live, restarts: restarts + 1 });
+    const route = this.#routes.get(appId) ?? { ...firstRoute, appId, projectId, live: null };
+    this.#routes.set(appId, { ...route, restarts: route.restarts + 1 });
     for (const listener of this.#listeners) listener(appId);
   }
 

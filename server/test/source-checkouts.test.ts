@@ -7,7 +7,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { GitSource } from "#deploy/sources/git.ts";
-import { Git } from "#deploy/sources/git-command.ts";
+import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type AppId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -25,7 +25,10 @@ function open(
   server: GitServer,
 ): { readonly source: GitSource; readonly fetch: Fetch } {
   const source = new GitSource({
-    git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" } }),
+    git: new Git({
+      toolEnvironment: { PATH: process.env["PATH"] ?? "" },
+      cpuSecondsMax: cpuSecondsFor(50_000_000),
+    }),
     hosts: { defaultUrl: server.urlTemplate, otherUrls: [] },
     timeoutMs: 30_000,
     bytesMax: 50_000_000,

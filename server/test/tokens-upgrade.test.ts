@@ -1,8 +1,6 @@
 // A database of the version before tokens had accounts: its tokens are valid on, and can be rotated
 // and counted.
 import assert from "node:assert/strict";
-import { copyFile } from "node:fs/promises";
-import { join } from "node:path";
 import { test } from "node:test";
 import { decodeJwt, SignJWT } from "jose";
 import { sql } from "kysely";
@@ -14,24 +12,18 @@ import { SigningKeys } from "#accounts/keys.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
 import { TokenUseCases } from "#accounts/token-use-cases.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
-import { openDatabase } from "#store/database.ts";
-import { migrate, readMigrations } from "#store/migrate.ts";
+import { migrate } from "#store/migrate.ts";
 import { personLookup } from "#people/person-lookup.ts";
 import { byPlatform } from "#test/support/accounts.ts";
 import { emptyDatabase } from "#test/support/database.ts";
-import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
-
-const migrations = join(import.meta.dirname, "../src/store/migrations");
+import { connect } from "./support/connect.ts";
+import { migrateBefore } from "./support/earlier-schema.ts";
 
 test("tokens that were issued before they had accounts stay valid and become accounts", async (t) => {
   const url = await emptyDatabase(t);
-  const folder = temporaryFolder(t);
-  const before = readMigrations(migrations).filter(({ name }) => name < "0007");
-  for (const { name } of before)
-    await copyFile(join(migrations, `${name}.sql`), join(folder, `${name}.sql`));
-  await migrate({ url, log: silentLog, folder });
-  const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
+  await migrateBefore(t, "0007", url);
+  const db = await connect(url, 4);
   t.after(() => db.destroy());
   const projectId = "p-00000001" as ProjectId;
   const id = "00000000-0000-4000-8000-000000000001" as TokenId;

@@ -268,6 +268,7 @@ export class UsageStage {
         expiration_at: null,
         reusable: false,
         max_uses: null,
+        plans: null,
         ...wish,
       }),
       byPlatform,

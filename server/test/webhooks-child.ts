@@ -9,11 +9,11 @@ import { OutwardClient } from "#lib/outward-request.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
-import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import type { NewDelivery } from "#webhooks/delivery.ts";
 import { Webhooks } from "#webhooks/webhooks.ts";
 import { byPlatform } from "./support/accounts.ts";
+import { connect } from "./support/connect.ts";
 
 /** What the process does once it is ready. Bodies are all the same. */
 export type ChildTask = {
@@ -28,7 +28,7 @@ const [step = "", timesText = "0"] = stepText.split(":");
 let timesLeft = Number(timesText);
 const task = JSON.parse(taskText) as ChildTask;
 const url = new Secret(databaseUrl);
-const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
+const db = await connect(url, 4);
 const notifications = new Notifications({ clock: systemClock, url, log: silentLog });
 await notifications.start();
 const guard = new OutwardGuard({ allow: ["127.0.0.0/8"] });

@@ -38,6 +38,9 @@ export const benchRoute: AppRoute = Object.freeze({
   disableAuth: false,
   live: { releaseId, buildId: "00000000-0000-4000-8000-000000000002" as BuildId, settings },
   latestBuild: { status: "success" as const, reason: null },
+  restarts: 0,
+  rollOut: null,
+  refusedReleaseId: null,
 });
 
 /** The only replica of the app: the benchmark's upstream. */

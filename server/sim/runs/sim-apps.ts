@@ -4,6 +4,7 @@ import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import type { Seeded } from "#test/support/seeded.ts";
 import type { SimApp } from "./replicas.ts";
+import { firstRoute } from "#test/support/first-route.ts";
 
 /** An app with its route. */
 export type RoutedApp = SimApp & { readonly route: AppRoute };
@@ -27,6 +28,14 @@ export function newApp(seeded: Seeded, keepsAnswers: boolean): RoutedApp {
     responseGracePeriodSeconds: graceMs / 1_000,
   });
   const live = { releaseId: id as ReleaseId, buildId: id as BuildId, settings };
-  const route: AppRoute = { appId, projectId, appName, disableAuth: true, live, latestBuild: null };
+  const route: AppRoute = {
+    ...firstRoute,
+    appId,
+    projectId,
+    appName,
+    disableAuth: true,
+    live,
+    latestBuild: null,
+  };
   return { appId, releaseId: live.releaseId, keepsAnswers, graceMs, route };
 }

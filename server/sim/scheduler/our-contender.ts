@@ -9,6 +9,7 @@ import type { VirtualClock } from "#test/support/virtual-clock.ts";
 import { MemoryRows } from "./memory-rows.ts";
 import { SimPlatform } from "./sim-platform.ts";
 import { callsPerReplica, coldMs, lineLengthMax, loadAppId, type Contender } from "./contender.ts";
+import { firstRoute } from "#test/support/first-route.ts";
 
 /** Scales an app with these settings. */
 export async function openOurs(
@@ -22,7 +23,7 @@ export async function openOurs(
     ...changes,
   });
   const live = { releaseId: "release" as ReleaseId, buildId: "build" as BuildId, settings };
-  const route: SchedulerRoute = { appId: loadAppId, projectId, live };
+  const route: SchedulerRoute = { ...firstRoute, appId: loadAppId, projectId, live };
   const rows = new MemoryRows();
   rows.releases.set(live.releaseId, {
     ...live,

@@ -105,7 +105,7 @@ export class RestartWatch {
     }
   }
 
-  #checkIdle({ appId, live, restarts = 0 }: SchedulerRoute): void {
+  #checkIdle({ appId, live, restarts }: SchedulerRoute): void {
     if (live === null) return;
     const now = this.#world.clock.now();
     const { cooldownPeriodSeconds, minReplicaCount } = live.settings;

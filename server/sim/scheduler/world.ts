@@ -20,6 +20,7 @@ import type { WorldOptions, WorldReport } from "./world-options.ts";
 import { appSettings } from "./sim-settings.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { tcpAddress } from "#test/support/replica-address.ts";
+import { firstRoute } from "#test/support/first-route.ts";
 
 /** Long enough for each cooldown, drain, deadline and retry to pass, one after the other. */
 const restMs = 400_000;
@@ -399,7 +400,7 @@ class World {
   #addApp(name: string): void {
     const projectId = "p-00000000" as ProjectId;
     const appId = `${projectId}-${name}` as AppId;
-    const route: SchedulerRoute = { appId, projectId, live: null };
+    const route: SchedulerRoute = { ...firstRoute, appId, projectId, live: null };
     this.#routes.set(appId, route);
     this.#promote(this.#addRelease(route));
   }
@@ -424,7 +425,8 @@ class World {
     const { appId, projectId, releaseId, buildId, settings } = release;
     const restarts = this.#routes.get(appId)?.restarts ?? 0;
     this.served.add(releaseId);
-    this.#change({ appId, projectId, restarts, live: { releaseId, buildId, settings } });
+    const live = { releaseId, buildId, settings };
+    this.#change({ ...firstRoute, appId, projectId, restarts, live });
   }
 
   #script(): StartScript {

@@ -24,8 +24,8 @@ export type AppRoute = {
    * release, or no such page may.
    */
   readonly cors?: CorsSettings;
-  /** How often a restart of its replicas was requested; absent: never. */
-  readonly restarts?: number;
+  /** How often a restart of its replicas was requested. */
+  readonly restarts: number;
   /** A person has stopped the app; absent: nobody has. */
   readonly isStopped?: boolean;
   /**
@@ -40,9 +40,9 @@ export type AppRoute = {
    * The roll-out under way: its release is to get `share` percent of the calls. `stepEndsAt`: null
    * while it is paused.
    */
-  readonly rollOut?: RouteRollOut | null;
+  readonly rollOut: RouteRollOut | null;
   /** The release that was taken back last because it was worse. */
-  readonly refusedReleaseId?: ReleaseId | null;
+  readonly refusedReleaseId: ReleaseId | null;
   /** Why the live release cannot take calls: its stored settings cannot be read. */
   readonly unreadable?: string;
   readonly latestBuild: {

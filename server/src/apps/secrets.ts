@@ -21,7 +21,7 @@ const valueLengthMax = 65_536;
 export type SecretMap = ReadonlyMap<string, Secret>;
 
 /** The actor, and whether to restart the apps that use the secrets. */
-export type Replacing = { readonly by: By; readonly restarts?: boolean };
+export type Replacing = { readonly by: By; readonly restarts: boolean };
 
 /**
  * How many secrets changed, how many apps restart because of that, and warnings about the names
@@ -109,7 +109,7 @@ export class Secrets {
   async replace(
     scope: store.SecretScope,
     secrets: SecretMap,
-    { by, restarts = false }: Replacing,
+    { by, restarts }: Replacing,
   ): Promise<Replaced> {
     return await this.#db.transaction().execute(async (tx) => {
       await requireApp(tx, scope);

@@ -34,8 +34,8 @@ export type ReplicaDriverOptions = Pick<DriverParts, "log" | "installationId"> &
   readonly storageDir: string;
   /** True when sandboxes belong to an ordinary user; see `Sandbox`. */
   readonly isUserOwned?: boolean;
-  /** Ends replicas that fill the disk; without it nothing does. */
-  readonly disk?: DiskWatch;
+  /** Ends replicas that fill the disk. */
+  readonly disk: DiskWatch;
   readonly placement: Placement;
 };
 
@@ -136,8 +136,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
     const refusal =
       unlimitedRefusal(this.capabilities.egress, spec) ??
       storagePathRefusal(this.capabilities, spec) ??
-      disk?.startRefusal(spec.projectId) ??
-      null;
+      disk.startRefusal(spec.projectId);
     if (refusal !== null) throw new StartRefused(refusal);
     const claim = this.placement.hold(spec.replicaId, spec);
     if (claim === null)

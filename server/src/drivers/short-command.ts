@@ -12,7 +12,7 @@ export const toolsEnvironment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL:
  */
 export async function commandFailure(
   run: Pick<CommandOptions, "command" | "cwd" | "environment">,
-  lines: string[] = [],
+  lines: string[],
 ): Promise<string | null> {
   const end = await runCommand({
     ...run,

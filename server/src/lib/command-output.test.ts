@@ -17,6 +17,7 @@ function stage() {
   const stderr = new PassThrough();
   const lines: string[] = [];
   const output = new CommandOutput({
+    keepsReturns: false,
     sources: [
       ["stdout", stdout],
       ["stderr", stderr],

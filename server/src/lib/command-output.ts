@@ -38,9 +38,9 @@ export class CommandOutput {
     readonly sources: readonly (readonly [OutputName, Readable])[];
     readonly onLine: (name: OutputName, text: string) => void;
     readonly clock: Clock;
-    readonly keepsReturns?: boolean | undefined;
+    readonly keepsReturns: boolean;
   }) {
-    const ends = options.keepsReturns === true ? /\n/ : /\r?\n|\r(?!$)/;
+    const ends = options.keepsReturns ? /\n/ : /\r?\n|\r(?!$)/;
     this.#onLine = options.onLine;
     this.#clock = options.clock;
     this.#sources = options.sources.map(([, source]) => source);

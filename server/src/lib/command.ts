@@ -114,7 +114,7 @@ function readOutput(
   {
     onLine = () => undefined,
     onOutput,
-    keepsReturns,
+    keepsReturns = false,
     clock,
   }: CommandOptions & { readonly clock: Clock },
   cutOff: () => void,

@@ -60,7 +60,7 @@ export interface RunWatcher {
    * pauses until the promise resolves, which may be after the end of the call. Must not throw or
    * reject.
    */
-  mayGrow?(answerBytes: number): Promise<void> | null;
+  mayGrow(answerBytes: number): Promise<void> | null;
   /** Called exactly once, and not before `Proxy.run` has returned. Must not throw. */
   onEnd(ending: RunEnding): void;
 }
@@ -163,7 +163,7 @@ export class RunClient implements Client, RunHandle {
   piece(piece: Piece, isLast: boolean): boolean {
     this.#collector.add(piece);
     this.#answerBytes += piece.length;
-    const wait = this.#watcher.mayGrow?.(this.#answerBytes) ?? null;
+    const wait = this.#watcher.mayGrow(this.#answerBytes);
     if (isLast) this.end();
     if (wait === null || isLast) return true;
     void wait.then(() => this.#user?.onClientDrain());

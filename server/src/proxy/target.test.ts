@@ -6,7 +6,7 @@ import { Fault } from "#lib/fault.ts";
 import { isCallPath, originForm, readTarget } from "./target.ts";
 
 function read(url: string) {
-  const target = readTarget(originForm(url));
+  const target = readTarget(originForm(url), null);
   return target instanceof Fault ? `${target.code}: ${target.message}` : target;
 }
 

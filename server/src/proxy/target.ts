@@ -68,7 +68,7 @@ export function isCallPath(url: string): boolean {
  * parameter is invalid. `hostApp`: the app whose host name was used. There, too, it may be called
  * by its path, since many apps write the path in front of their links.
  */
-export function readTarget(url: string, hostApp: NamedApp | null = null): Target | Fault {
+export function readTarget(url: string, hostApp: NamedApp | null): Target | Fault {
   if (hostApp === null) return readPath(url);
   const root = appPath(hostApp);
   const next = url.charCodeAt(root.length);

@@ -12,6 +12,7 @@ import { noDemand } from "./demand.ts";
 import { Replica } from "./replica.ts";
 import type { ComputeChoice } from "./replica-spec.ts";
 import type { StartRecord } from "./start-record.ts";
+import { firstRoute } from "#test/support/first-route.ts";
 
 const appId = "p-0123abcd-app" as AppId;
 const projectId = "p-0123abcd" as ProjectId;
@@ -41,7 +42,7 @@ const live = releaseOf("live");
 const next = releaseOf("next");
 
 function routeOf(changes: Partial<SchedulerRoute> = {}): SchedulerRoute {
-  return { appId, projectId, live, ...changes };
+  return { ...firstRoute, appId, projectId, live, ...changes };
 }
 
 let replicas = 0;

@@ -24,14 +24,14 @@ export type SchedulerRoute = {
   /** Null before the first release. */
   readonly live: ServedRelease | null;
   /** A roll-out: `release` should get `share` percent of the calls, and `live` the rest. */
-  readonly rollOut?: { readonly release: ServedRelease; readonly share: number } | null;
+  readonly rollOut: { readonly release: ServedRelease; readonly share: number } | null;
   /**
    * A release that was taken back because it was worse. It gets no calls, not even until another
    * release serves.
    */
-  readonly refusedReleaseId?: ReleaseId | null;
-  /** How often a restart of its replicas was requested; absent: never. */
-  readonly restarts?: number;
+  readonly refusedReleaseId: ReleaseId | null;
+  /** How often a restart of its replicas was requested. */
+  readonly restarts: number;
 };
 
 export type AppState = {

@@ -25,11 +25,13 @@ function looker(changes: Partial<ScalingSettings> = {}, replicas = 0) {
     demand: Partial<Demand> = {},
     measured: MeasuredLoad | null = null,
   ): number => {
+    const given = { ...settings, ...changes };
     const decision = decide({
-      settings: { ...settings, ...changes },
+      settings: given,
       demand: { ...noDemand, ...demand },
       measured,
       history,
+      cooldownSecondsMax: given.cooldownPeriodSeconds,
       nowMs: atSeconds * 1000,
     });
     history = decision.history;
@@ -294,7 +296,14 @@ test("the number never leaves the limits, never falls below the need of the mome
         for (const { afterMs, running, waiting } of loads) {
           nowMs += afterMs;
           const demand = { ...noDemand, running, waiting };
-          const decision = decide({ settings: given, demand, measured: null, history, nowMs });
+          const decision = decide({
+            settings: given,
+            demand,
+            measured: null,
+            history,
+            cooldownSecondsMax: cooldown,
+            nowMs,
+          });
           history = decision.history;
           const need = Math.min(10, Math.max(1, Math.ceil((running + waiting) / 3)));
           assert.ok(decision.desired >= need && decision.desired <= 10);

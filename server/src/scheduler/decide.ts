@@ -71,8 +71,8 @@ export function decide(situation: {
   /** The load for metrics that drivers measure; null: it is not measured, or not yet. */
   readonly measured: MeasuredLoad | null;
   readonly history: LoadHistory;
-  /** The longest cooldown of the releases that share the history; absent: that of this release. */
-  readonly cooldownSecondsMax?: number;
+  /** The longest cooldown of the releases that share the history. */
+  readonly cooldownSecondsMax: number;
   readonly nowMs: number;
 }): Decision {
   const { settings, demand, measured, nowMs } = situation;
@@ -86,7 +86,7 @@ export function decide(situation: {
   // The need of the moment, a slot for each call, never waits for a mean.
   const need = isActive ? Math.max(1, quotient(calls, settings.replicaConcurrency)) : 0;
   const count = isActive ? Math.max(need, byMetric) + bufferOf(settings) : 0;
-  const oldestMs = nowMs - (situation.cooldownSecondsMax ?? cooldownPeriodSeconds) * 1000;
+  const oldestMs = nowMs - situation.cooldownSecondsMax * 1000;
   const recommendations = remember(history.recommendations, { untilMs: nowMs, count }, oldestMs);
   // The first recommendation within the cooldown is the highest.
   const firstInCooldown = recommendations.find(

@@ -9,6 +9,7 @@ import { Counters } from "./counters.ts";
 import { newHistory } from "./decide.ts";
 import { FailedStarts, failureKind } from "./failed-starts.ts";
 import { Replica } from "./replica.ts";
+import { firstRoute } from "#test/support/first-route.ts";
 
 const appId = "p-0123abcd-app" as AppId;
 const projectId = "p-0123abcd" as ProjectId;
@@ -43,6 +44,7 @@ function opened() {
   const counters = new Counters();
   const again: number[] = [];
   const route: SchedulerRoute = {
+    ...firstRoute,
     appId,
     projectId,
     live: releaseOf("live"),

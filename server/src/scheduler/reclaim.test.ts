@@ -65,7 +65,7 @@ const replicas: fc.Arbitrary<ClaimingReplica[]> = fc
     let free: readonly FreePool[] = freeOf(pools, []);
     return drawn.flatMap(({ request: wanted, tier, app, ...rest }, at) => {
       const replicaId = `replica-${at}` as ReplicaId;
-      const claim = choosePool(free, [{ ...wanted, tier }]);
+      const claim = choosePool(free, [{ ...wanted, tier }], []);
       if (claim === null) return [];
       free = freeAfter(free, { ended: [], begun: [claim] });
       return [{ ...rest, replicaId, claim, appId: `app-${app}` as AppId, beganAtMs: at }];

@@ -135,7 +135,7 @@ export class ReleaseScaler {
 
   /** How many replicas may start while the app has replicas of several releases. */
   #startsBeside(
-    { appId, live, rollOut, restarts = 0 }: SchedulerRoute,
+    { appId, live, rollOut, restarts }: SchedulerRoute,
     replicas: readonly Replica[],
   ): number {
     const { clock, fleet } = this.#parts;
@@ -169,7 +169,7 @@ export class ReleaseScaler {
     const planned: PlannedReplica[] = [];
     for (const { replicaId, state, isRouted, readyAtMs, restarts } of replicas) {
       if (state !== "starting" && state !== "ready") continue;
-      const isOutdated = restarts < (route.restarts ?? 0);
+      const isOutdated = restarts < route.restarts;
       const running = this.#parts.occupancy.running(replicaId);
       planned.push({ replicaId, state, isOutdated, isRouted, running, readyAtMs });
     }

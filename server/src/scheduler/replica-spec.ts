@@ -29,7 +29,7 @@ export type ComputeChoice =
 export function chooseCompute(
   settings: AppSettings,
   driver: Pick<Driver, "outage" | "pools">,
-  ahead: readonly PoolWish[] = [],
+  ahead: readonly PoolWish[],
 ): ComputeChoice {
   const capacities = wishOf(settings).map(
     (request) => [request, driver.pools.capacity(request, ahead)] as const,

@@ -10,7 +10,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
-import { DatabaseCounts } from "./database-counts.ts";
+import type { DatabaseCounts } from "./database-counts.ts";
 import { DatabaseTime, TimedDialect } from "./database-time.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
 import type { Tables } from "./tables.ts";
@@ -28,7 +28,7 @@ export type DatabaseOptions = {
   /** How long to wait for a server that is starting or not there yet. */
   readonly reachWaitMs?: number;
   readonly clock: Clock;
-  readonly counts?: DatabaseCounts;
+  readonly counts: DatabaseCounts;
 };
 
 /** The first version with `unique nulls not distinct`. */
@@ -50,7 +50,7 @@ const retryPauseMs = 250;
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
-  const { clock, counts = new DatabaseCounts() } = options;
+  const { clock, counts } = options;
   const time = new DatabaseTime({
     clock: steadyClock,
     log: options.log,

@@ -80,6 +80,7 @@ export async function readDatabase(folder: string): Promise<string> {
     clock: systemClock,
     folder: join(folder, "postgres"),
     lock,
+    connections: 10,
     log: silentLog,
   });
   const client = new Client({ connectionString: server.url.reveal() });

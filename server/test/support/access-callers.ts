@@ -30,6 +30,7 @@ import { badTokens, signedToken } from "./bad-tokens.ts";
 import { testBy, type ApiUnderTest } from "./management-api.ts";
 import { revokeToken } from "./revoke-token.ts";
 import { until } from "./until.ts";
+import { firstRoute } from "./first-route.ts";
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
@@ -314,6 +315,7 @@ export async function openAppListener(
 ): Promise<string> {
   const appId = appIdOf(projectId, calledApp);
   const route: AppRoute = {
+    ...firstRoute,
     appId,
     projectId,
     appName: calledApp,

@@ -10,10 +10,9 @@ import { receiveBuild } from "#deploy/receive.ts";
 import { AnySource } from "#deploy/sources/any-source.ts";
 import { giveUpUploads } from "#deploy/upload-store.ts";
 import { GitSource } from "#deploy/sources/git.ts";
-import { Git } from "#deploy/sources/git-command.ts";
+import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
-import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -29,6 +28,7 @@ import { until } from "./until.ts";
 import { toolEnvironmentOf } from "#config.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { widePlacement } from "./wide-placement.ts";
+import { processBuilder } from "./process-builder.ts";
 
 const processCapabilities: Capabilities = {
   dockerfile: false,
@@ -77,7 +77,7 @@ export async function openQueue(
   const notifications = new Notifications({ clock: systemClock, url: given.url, log: silentLog });
   await notifications.start();
   const logs = new BuildLogs({ db, notifications, clock: systemClock, log: silentLog });
-  const git = new Git({ toolEnvironment });
+  const git = new Git({ toolEnvironment, cpuSecondsMax: cpuSecondsFor(50_000_000) });
   const queue = new BuildQueue({
     db,
     instanceId: randomUUID(),
@@ -102,15 +102,12 @@ export async function openQueue(
         guard: new OutwardGuard({ allow: [] }),
       }),
     }),
-    builder: new ProcessBuilder({
-      buildsDir: join(folder, "builds"),
+    builder: processBuilder(folder, {
       pythons: new PythonFinder({ environment: toolEnvironment }),
       toolEnvironment,
       commandTimeoutMs: 60_000,
       runtimeDir: given.runtimeDir ?? null,
       sandbox: given.sandbox ?? { kind: "none", reason: "not what is tested" },
-      hidden: [folder],
-      clock: systemClock,
     }),
     registryAuthOf: () => Promise.resolve(null),
     secretsOf: (appId) => Promise.resolve(given.secretsOf?.(appId) ?? {}),

@@ -3,10 +3,8 @@
 // SLIPWAY_TEST_DATABASE; a file that is run alone starts its own server.
 import { randomBytes } from "node:crypto";
 import { after } from "node:test";
-import { systemClock } from "#lib/clock.ts";
-import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
-import { openDatabase, type Db } from "#store/database.ts";
+import type { Db } from "#store/database.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 import {
   administer,
@@ -18,6 +16,7 @@ import {
   testDatabaseVariable,
   type TestServer,
 } from "./test-server.ts";
+import { connect } from "./connect.ts";
 
 export type TestDatabase = {
   readonly db: Db;
@@ -35,7 +34,7 @@ export async function testDatabase(
   const url = await emptyDatabase(t, {
     template: options.hasKey === true ? keyTemplateName : templateName,
   });
-  const db = await openDatabase({ clock: systemClock, url, connections: 10, log: silentLog });
+  const db = await connect(url, 10);
   cleanLast(t, () => db.destroy());
   return { db, url };
 }

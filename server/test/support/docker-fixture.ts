@@ -9,7 +9,6 @@ import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts"
 import { installationOf, type Firewall } from "#drivers/app-firewall.ts";
 import { bridges } from "#drivers/docker/app-networks.ts";
 import { containerName } from "#drivers/docker/container-spec.ts";
-import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import { keyedNames } from "#drivers/docker/keyed-names.ts";
 import type { ImageRegistry } from "#drivers/docker/pull-image.ts";
 import { DockerDriver } from "#drivers/docker/driver.ts";
@@ -19,6 +18,7 @@ import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Behaviour, ConformanceFixture } from "./driver-conformance.ts";
+import { diskWatch } from "./disk-watch.ts";
 import { baseImage, openEngine } from "./docker-engine.ts";
 import { runDocker, tracedRuntime, type Engine as TestEngine } from "./dockerd.ts";
 import { makeFolder, removeFolder } from "./folder.ts";
@@ -125,9 +125,9 @@ export class DockerFixture implements ConformanceFixture {
     return join(this.dataDir, "storage");
   }
 
-  driver({ disk }: { readonly disk?: DiskWatch } = {}): Driver {
+  driver({ disk = diskWatch(this.dataDir) } = {}): Driver {
     return new DockerDriver({
-      ...(disk === undefined ? {} : { disk }),
+      disk,
       installationId: this.installationId,
       engine: this.#engine,
       installation: installationOf(this.dataDir),

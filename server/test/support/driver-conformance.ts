@@ -157,11 +157,11 @@ function startPromises(promise: Promised): void {
     let freed = 0;
     const unheard = driver.pools.onFree(() => freed++);
     const spec = fixture.spec({ kind: "serves" });
-    assert.equal(driver.pools.capacity(spec), "now");
-    const claim = driver.pools.reserve(spec.replicaId, spec);
+    assert.equal(driver.pools.capacity(spec, []), "now");
+    const claim = driver.pools.reserve(spec.replicaId, spec, []);
     assert.equal(claim?.compute, spec.compute);
     assert.ok(driver.pools.all.some(({ name }) => name === claim.pool));
-    assert.deepEqual(driver.pools.reserve(spec.replicaId, spec), claim, "once for a replica");
+    assert.deepEqual(driver.pools.reserve(spec.replicaId, spec, []), claim, "once for a replica");
     await driver.start(spec, live());
     await stage.ready(spec.replicaId);
     assert.deepEqual(driver.pools.claims, new Map([[spec.replicaId, claim]]));
@@ -169,14 +169,14 @@ function startPromises(promise: Promised): void {
     assert.deepEqual([driver.pools.claims.size, freed], [0, 1]);
 
     const refused = fixture.spec({ kind: "refused" });
-    driver.pools.reserve(refused.replicaId, refused);
+    driver.pools.reserve(refused.replicaId, refused, []);
     await assert.rejects(driver.start(refused, live()), StartRefused);
     const unstarted = fixture.spec({ kind: "serves" });
-    driver.pools.reserve(unstarted.replicaId, unstarted);
+    driver.pools.reserve(unstarted.replicaId, unstarted, []);
     await driver.stop(unstarted.replicaId, { graceMs: 0 });
     assert.deepEqual([driver.pools.claims.size, freed], [0, 3]);
     unheard();
-    driver.pools.reserve(unstarted.replicaId, unstarted);
+    driver.pools.reserve(unstarted.replicaId, unstarted, []);
     await driver.stop(unstarted.replicaId, { graceMs: 0 });
     assert.equal(freed, 3);
   });

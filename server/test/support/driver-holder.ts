@@ -6,6 +6,8 @@ import type { Sandbox } from "#drivers/process/sandbox.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
+import { diskWatch } from "./disk-watch.ts";
+import { noCgroups } from "./no-cgroups.ts";
 import { widePlacement } from "./wide-placement.ts";
 
 /** The options of the holder. */
@@ -24,6 +26,8 @@ const revive = (name: string, value: unknown): unknown => (name === "egress" ? n
 const { specs, ...folders } = JSON.parse(process.argv[2] ?? "", revive) as HolderOptions;
 const driver = new ProcessDriver({
   ...folders,
+  disk: diskWatch(folders.dataDir),
+  cgroups: noCgroups,
   placement: widePlacement(),
   clock: systemClock,
   log: silentLog,

@@ -12,6 +12,7 @@ const server = await startEmbedded({
   clock: systemClock,
   folder: join(folder, "postgres"),
   lock,
+  connections: 10,
   log: silentLog,
 });
 process.stdout.write(

@@ -100,7 +100,7 @@ class FakePlacement extends Placement {
     this.#full = full;
   }
 
-  override capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity {
+  override capacity(request: PoolRequest, ahead: readonly PoolWish[]): Capacity {
     const capacity = super.capacity(request, ahead);
     return capacity === "now" && this.#full.has(request.compute) ? "later" : capacity;
   }

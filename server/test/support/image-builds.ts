@@ -12,13 +12,13 @@ import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
-import { pingsAt } from "#drivers/docker/engine.ts";
 import { folderSource } from "#drivers/source-archive.ts";
 import { buildPlan } from "./build-plan.ts";
 import { toolEnvironment } from "./build-queue.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
 import type { Engine } from "./dockerd.ts";
 import { temporaryFolder } from "./folder.ts";
+import { diskWatch } from "./disk-watch.ts";
 
 /** One app whose images a test builds. */
 export type ImageBuilds = {
@@ -62,7 +62,7 @@ export function imageBuilds(
   const builder = new DockerBuilder({
     installationId,
     names: keyedNames(randomBytes(32)),
-    engine: { calls: client, streams: client, pings: pingsAt(engine.socketPath) },
+    engine: { calls: client, streams: client, pings: client },
     buildsDir,
     runtimeDir,
     toolEnvironment,
@@ -70,6 +70,7 @@ export function imageBuilds(
     userOf: projectUser,
     registry: null,
     limits: null,
+    disk: diskWatch(folder),
     firewall: null,
     segment: null,
     // Tests may pull from every registry.

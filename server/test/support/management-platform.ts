@@ -22,7 +22,6 @@ import { openRunUseCases } from "#runs/open.ts";
 import type { RunUseCasesOptions } from "#runs/run-use-cases.ts";
 import { UsageSampler } from "#scheduler/usage-sampler.ts";
 import { UseHistory } from "#scheduler/use-history.ts";
-import { openDatabase } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { Notifications } from "#store/notify.ts";
 import { cleanLast } from "./clean-last.ts";
@@ -31,6 +30,7 @@ import { testDatabase, type TestDatabase } from "./database.ts";
 import { FakeDriver } from "./fake-driver.ts";
 import { temporaryFolder } from "./folder.ts";
 import { templateSecretKey } from "./test-server.ts";
+import { connect } from "./connect.ts";
 
 /** Options. */
 export type ManagementOptions = {
@@ -136,7 +136,7 @@ async function openFoundation(
 }
 
 async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {
-  const db = await openDatabase({ clock: systemClock, url, connections: 4, log: silentLog });
+  const db = await connect(url, 4);
   cleanLast(t, () => db.destroy());
   return { db, url };
 }

@@ -2,14 +2,13 @@
 // `give-pip.ts` passes it on. Called by the runner.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
-import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId } from "#lib/ids.ts";
 import { folderSource } from "#drivers/source-archive.ts";
 import { buildPlan } from "./build-plan.ts";
 import { toolEnvironment } from "./build-queue.ts";
 import { pipVersion, toolsBelow } from "./give-pip.ts";
+import { processBuilder } from "./process-builder.ts";
 
 const makeTimeoutMs = 120_000;
 
@@ -24,15 +23,11 @@ export async function makePipSeed(folder: string): Promise<string> {
     (python) => python.version === pipVersion && python.hasPip,
   );
   if (!usable) return "";
-  const builder = new ProcessBuilder({
-    buildsDir,
+  const builder = processBuilder(folder, {
     pythons,
     toolEnvironment,
     commandTimeoutMs: makeTimeoutMs,
-    runtimeDir: null,
     hidden: [],
-    sandbox: { kind: "none", reason: "it runs nothing of an app" },
-    clock: systemClock,
   });
   const sourceDir = join(folder, "source");
   mkdirSync(sourceDir);

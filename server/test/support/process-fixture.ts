@@ -15,7 +15,7 @@ import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
 
-import { noCgroups, type Cgroups } from "#drivers/process/cgroup-detect.ts";
+import type { Cgroups } from "#drivers/process/cgroup-detect.ts";
 import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import { ProcessDriver } from "#drivers/process/driver.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
@@ -23,7 +23,9 @@ import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Behaviour, ConformanceFixture } from "./driver-conformance.ts";
+import { diskWatch } from "./disk-watch.ts";
 import { makeFolder } from "./folder.ts";
+import { noCgroups } from "./no-cgroups.ts";
 import { replicaSpec } from "./replica-spec.ts";
 import { widePlacement } from "./wide-placement.ts";
 
@@ -62,11 +64,14 @@ export class ProcessFixture implements ConformanceFixture {
     return join(this.dataDir, "replicas");
   }
 
-  driver(disk?: DiskWatch, placement = widePlacement(), clock: Clock = systemClock): Driver {
-    const watched = disk === undefined ? {} : { disk };
+  driver(
+    disk: DiskWatch = diskWatch(this.dataDir),
+    placement = widePlacement(),
+    clock: Clock = systemClock,
+  ): Driver {
     return new ProcessDriver({
       ...this.places(),
-      ...watched,
+      disk,
       placement,
       clock,
       log: silentLog,

@@ -40,6 +40,7 @@ import { noOtherSockets, proxyAlone } from "./proxy-alone.ts";
 import { settingsWith } from "./app-settings.ts";
 import { until } from "./until.ts";
 import { tcpAddress } from "./replica-address.ts";
+import { firstRoute } from "./first-route.ts";
 
 /** The project of the fixture's app. */
 export const projectId = "p-00000001" as ProjectId;
@@ -97,6 +98,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   const buildId = "00000000-0000-4000-8000-000000000002" as BuildId;
   const appId = appIdOf(projectId, "hello");
   let route: AppRoute = {
+    ...firstRoute,
     appId,
     projectId,
     appName: "hello",

@@ -16,7 +16,7 @@ export class WatchedRun implements RunWatcher {
   readonly starts: ReadyReplica[] = [];
   readonly endings: RunEnding[] = [];
   readonly handle: RunHandle;
-  mayGrow?: (answerBytes: number) => Promise<void> | null;
+  mayGrow: RunWatcher["mayGrow"] = () => null;
   readonly #mayStart: (replica: ReadyReplica) => Promise<boolean>;
 
   constructor(

@@ -3,7 +3,7 @@ import type { TestContext } from "node:test";
 import type { GitCredential } from "#apps/credentials.ts";
 import type { SourceRequest } from "#deploy/source.ts";
 import { GitSource } from "#deploy/sources/git.ts";
-import { Git } from "#deploy/sources/git-command.ts";
+import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
 import { systemClock } from "#lib/clock.ts";
 import { newBuildId, newProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -32,7 +32,10 @@ export function openSource(t: TestContext, setup: Setup) {
   const lines: string[] = [];
   const hosts: string[] = [];
   const source = new GitSource({
-    git: new Git({ toolEnvironment: { PATH: setup.path ?? process.env["PATH"] ?? "" } }),
+    git: new Git({
+      toolEnvironment: { PATH: setup.path ?? process.env["PATH"] ?? "" },
+      cpuSecondsMax: cpuSecondsFor(setup.bytesMax ?? 50_000_000),
+    }),
     hosts: { defaultUrl: setup.urlTemplate, otherUrls: setup.otherUrls ?? [] },
     timeoutMs: setup.timeoutMs ?? 30_000,
     bytesMax: setup.bytesMax ?? 50_000_000,

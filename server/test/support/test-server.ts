@@ -10,11 +10,11 @@ import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
-import { openDatabase } from "#store/database.ts";
 import { startEmbedded } from "#store/postgres/embedded.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { migrate } from "#store/migrate.ts";
 import { foldersOfTheDead, makeFolder, removeFolder } from "./folder.ts";
+import { connect } from "./connect.ts";
 
 /** The variable in which the runner passes the server to test files. */
 export const testDatabaseVariable = "SLIPWAY_TEST_DATABASE";
@@ -98,12 +98,7 @@ function removeUnlocked(folder: string): void {
 }
 
 async function addKey(url: string): Promise<void> {
-  const db = await openDatabase({
-    clock: systemClock,
-    url: new Secret(url),
-    connections: 1,
-    log: silentLog,
-  });
+  const db = await connect(new Secret(url), 1);
   try {
     const keys = new SigningKeys({ sealer: new Sealer([templateSecretKey]), clock: systemClock });
     await keys.rotate(db, { actor: platformActor });

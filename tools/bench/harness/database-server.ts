@@ -6,6 +6,7 @@ import { Client } from "pg";
 import { systemClock } from "@slipway/server/src/lib/clock.ts";
 import { silentLog } from "@slipway/server/src/lib/log.ts";
 import { Secret } from "@slipway/server/src/lib/secret.ts";
+import { DatabaseCounts } from "@slipway/server/src/store/database-counts.ts";
 import { openDatabase, type Db } from "@slipway/server/src/store/database.ts";
 import { lockFolder } from "@slipway/server/src/store/folder-lock.ts";
 import { startEmbedded } from "@slipway/server/src/store/postgres/embedded.ts";
@@ -65,6 +66,7 @@ export async function openPlatformDatabase(
     clock: systemClock,
     url: new Secret(url),
     connections: poolSize,
+    counts: new DatabaseCounts(),
     log: silentLog,
   });
   t.after(() => db.destroy());

@@ -46,7 +46,7 @@ export type CouponWish = Readonly<
     z.infer<typeof operatorCoupon>,
     "expiration_at" | "plans" | "uses" | "created_at" | "ended_at"
   >
-> & { readonly expiration_at: Date | null; readonly plans?: readonly string[] | null };
+> & { readonly expiration_at: Date | null; readonly plans: readonly string[] | null };
 
 /** The coupon that the fields describe. Throws `Fault("invalid")` when they are inconsistent. */
 export function termsOf(wish: CouponWish): CouponTerms {
@@ -58,7 +58,7 @@ export function termsOf(wish: CouponWish): CouponTerms {
     expiresAt: wish.expiration_at,
     isReusable: wish.reusable,
     usesMax: wish.max_uses,
-    plans: wish.plans ?? null,
+    plans: wish.plans,
   };
 }
 

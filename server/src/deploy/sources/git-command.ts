@@ -115,10 +115,10 @@ export class Git {
   constructor(options: {
     readonly toolEnvironment: Readonly<Record<string, string>>;
     readonly objectBytesMax?: number;
-    readonly cpuSecondsMax?: number;
+    readonly cpuSecondsMax: number;
   }) {
     this.#objectBytesMax = options.objectBytesMax ?? objectBytesMax;
-    this.#cpuSecondsMax = options.cpuSecondsMax ?? cpuSecondsFor(0);
+    this.#cpuSecondsMax = options.cpuSecondsMax;
     const variables = Object.entries(options.toolEnvironment).filter(
       ([name]) => !/^(PIP|UV|PYENV)_/.test(name),
     );

@@ -7,6 +7,7 @@ const mb = 1_000_000;
 const limits: DiskLimits = {
   replicaBytes: null,
   storageBytes: null,
+  ownStorageBytes: new Map(),
   reserveBytes: 2000 * mb,
   reserveFiles: 10_000,
 };

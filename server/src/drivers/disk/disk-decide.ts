@@ -9,7 +9,7 @@ export type DiskLimits = {
   readonly replicaBytes: number | null;
   readonly storageBytes: number | null;
   /** The storage limits of projects that have their own. */
-  readonly ownStorageBytes?: ReadonlyMap<string, number>;
+  readonly ownStorageBytes: ReadonlyMap<string, number>;
   readonly reserveBytes: number;
   readonly reserveFiles: number;
 };
@@ -114,7 +114,7 @@ function overLimit({ kind, id, now, before }: Measured, limits: DiskLimits): str
     const storageBytes = storageLimit(limits, id);
     if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin))
       return null;
-    return `The project's storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${limits.ownStorageBytes?.has(id) === true ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB"}): delete files in /persistent-storage or in its apps' own storage; it must not grow.`;
+    return `The project's storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${limits.ownStorageBytes.has(id) ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB"}): delete files in /persistent-storage or in its apps' own storage; it must not grow.`;
   }
   // Folders that a build shares with others already had content when it began.
   const written = kind === "build" ? now.bytes - before.bytes : now.bytes;
@@ -128,7 +128,7 @@ export function storageLimit(
   { ownStorageBytes, storageBytes }: Pick<DiskLimits, "ownStorageBytes" | "storageBytes">,
   projectId: string,
 ): number | null {
-  return ownStorageBytes?.get(projectId) ?? storageBytes;
+  return ownStorageBytes.get(projectId) ?? storageBytes;
 }
 
 function nearlyFull(freeSpace: FreeSpace, areFilesShort: boolean): string {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { explainBuildFailure } from "./build-error.ts";
-import { BuildProgress } from "./build-progress.ts";
+import { BuildProgress, type ProgressOptions } from "./build-progress.ts";
 import { hasHereDocument } from "./dockerfile-check.ts";
 import type { ImageStep } from "./dockerfile.ts";
 
@@ -22,13 +22,31 @@ const steps = new Map<string, ImageStep>([
   ["app", { kind: "code", stage: "code", title: "Compiled files" }],
 ]);
 
+/** The options of a build that reports nothing. */
+function quiet(): ProgressOptions {
+  return {
+    steps: new Map(),
+    images: [],
+    log: () => undefined,
+    mask: (text) => text,
+    facts: new Map(),
+    onRun: null,
+    clock: new VirtualClock(),
+    onFetch: () => undefined,
+    onImage: () => undefined,
+    onDigest: () => undefined,
+  };
+}
+
 function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
   const clock = new VirtualClock();
   const lines: string[] = [];
   let runs = 0;
   const fetched: string[] = [];
   const progress = new BuildProgress({
+    ...quiet(),
     steps: known,
+    images: ["debian"],
     log: (...parts) => void lines.push(parts.join(" ")),
     onRun: () => void runs++,
     onFetch: (title) => void fetched.push(title),
@@ -248,11 +266,10 @@ test("the base image of another build, which BuildKit shows too, is no image of 
   const named: string[] = [];
   const lines: string[] = [];
   const progress = new BuildProgress({
-    steps: new Map(),
+    ...quiet(),
     images: ["debian:12", "quay.io/a/tools"],
     log: (...parts) => void lines.push(parts.join(" ")),
     onImage: (image) => void named.push(image),
-    clock: new VirtualClock(),
   });
   const output = `#1 [2/3] FROM docker.io/library/debian:12@${digest}
 #2 [internal] load metadata for docker.io/library/debian:12
@@ -280,13 +297,13 @@ test("neither a secret nor a line that looks like a step hides what the engine i
   const lines: string[] = [];
   const hidden = ["http://", "evil.example:5000", "@sha256:"];
   const progress = new BuildProgress({
+    ...quiet(),
     steps,
     log: (...parts) => void lines.push(parts.join(" ")),
     mask: (text) => hidden.reduce((shown, value) => shown.replaceAll(value, "[secret]"), text),
     onFetch: (title) => void fetched.push(title),
     onImage: (image) => void images.push(image),
     onDigest: (image) => void digests.push(image),
-    clock: new VirtualClock(),
   });
   const output = `#7 [1/3] RUN echo a
 #7 0.1 ADD http://in-the-output/ /got

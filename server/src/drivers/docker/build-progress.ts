@@ -45,28 +45,28 @@ export type BuildFailure = {
 export type ProgressOptions = {
   /** The steps of the Dockerfile that the builder wrote; empty for one of the app's own. */
   readonly steps: ReadonlyMap<string, ImageStep>;
-  /** All images that the Dockerfile may name; absent: any. */
-  readonly images?: readonly string[];
+  /** All images that the Dockerfile may name. */
+  readonly images: readonly string[];
   readonly log: BuildLog;
   /**
    * Hides values of secrets in all text that is shown. `onFetch`, `onImage` and `onDigest` are
    * decided by the line before that: a value could hide an address.
    */
-  readonly mask?: (text: string) => string;
+  readonly mask: (text: string) => string;
   /**
    * Facts from scripts in an earlier try of the same build, whose steps do not run again. New facts
    * are added.
    */
-  readonly facts?: Map<string, string>;
+  readonly facts: Map<string, string>;
   /** Called once, when packages or commands run, whether or not they print anything. */
-  readonly onRun?: (() => void) | null;
+  readonly onRun: (() => void) | null;
   readonly clock: Clock;
   /** Called for a step in which the engine itself fetches an address. */
-  readonly onFetch?: (title: string) => void;
+  readonly onFetch: (title: string) => void;
   /** Called with each image that is looked up, or copied from. */
-  readonly onImage?: (image: string) => void;
+  readonly onImage: (image: string) => void;
   /** Called with each image that is looked up by digest. */
-  readonly onDigest?: (image: string) => void;
+  readonly onDigest: (image: string) => void;
 };
 
 const outputCharactersMax = 20_000;
@@ -102,7 +102,7 @@ export class BuildProgress {
   constructor(options: ProgressOptions) {
     this.#options = options;
     this.#onRun = options.onRun;
-    this.facts = options.facts ?? new Map<string, string>();
+    this.facts = options.facts;
   }
 
   /** Reads the next line of the output. */
@@ -133,15 +133,15 @@ export class BuildProgress {
   /** Reports a step that asks the engine to fetch an address or to look up an image. */
   #report(name: string): void {
     const { onFetch, onImage, onDigest } = this.#options;
-    if (fetchesAddress(name)) onFetch?.(name);
+    if (fetchesAddress(name)) onFetch(name);
     const image = lookedUpImage(name);
     const source = image ?? /^FROM (\S+)/.exec(name)?.[1];
-    if (source !== undefined && /[./:]/.test(source)) onImage?.(source);
-    if (image?.includes("@") === true) onDigest?.(image);
+    if (source !== undefined && /[./:]/.test(source)) onImage(source);
+    if (image?.includes("@") === true) onDigest(image);
   }
 
   #mask(text: string): string {
-    return this.#options.mask?.(text) ?? text;
+    return this.#options.mask(text);
   }
 
   /**
@@ -194,8 +194,7 @@ export class BuildProgress {
   }
 
   #isOwn(image: string): boolean {
-    const { images } = this.#options;
-    return images === undefined || images.some((own) => isSameImage(own, image));
+    return this.#options.images.some((own) => isSameImage(own, image));
   }
 
   #read(vertex: Vertex, text: string): void {

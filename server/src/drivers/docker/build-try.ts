@@ -21,8 +21,8 @@ export type BuildTryParts = BuildNetwork & {
   readonly names: KeyedNames;
   /** The limits of each step; null: this machine's cgroups cannot be set. */
   readonly limits: StepLimits | null;
-  /** Ends builds that fill the disk; without it nothing does. */
-  readonly disk?: Pick<DiskWatch, "add" | "storeRefusal">;
+  /** Ends builds that fill the disk. */
+  readonly disk: Pick<DiskWatch, "add" | "storeRefusal">;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -91,7 +91,7 @@ async function whileWatched<Result>(
   const check = (): Promise<void> => {
     steps?.look();
     // The last resort: before, the disk watch has ended the programs that write the most.
-    const refusal = disk?.storeRefusal() ?? null;
+    const refusal = disk.storeRefusal();
     if (refusal !== null) end(new BuildFailed(`${refusal} Then ${buildAgain}.`));
     return Promise.resolve();
   };
@@ -102,7 +102,7 @@ async function whileWatched<Result>(
     clock,
     log,
   });
-  const removeWriter = disk?.add(writer, true);
+  const removeWriter = disk.add(writer, true);
   loop.start();
   try {
     return await act();

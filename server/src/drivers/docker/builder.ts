@@ -29,7 +29,7 @@ export type DockerBuilderOptions = BuildTryParts &
     /** The time limit for all tries of a build together. */
     readonly buildTimeoutMs: number;
     /** Refuses builds for which the disk lacks space. */
-    readonly disk?: Pick<DiskWatch, "buildRefusal">;
+    readonly disk: Pick<DiskWatch, "buildRefusal">;
   };
 
 /** Builds images in the engine that the client's environment names. */
@@ -46,7 +46,7 @@ export class DockerBuilder implements Builder {
 
   async build(plan: BuildPlan, context: BuildContext): Promise<Artifact> {
     const { engine, disk, clock, buildTimeoutMs } = this.#options;
-    const refusal = disk?.buildRefusal() ?? null;
+    const refusal = disk.buildRefusal();
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const endsAtMs = clock.monotonicMs() + buildTimeoutMs;
     const build: ImageBuild = {

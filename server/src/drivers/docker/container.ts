@@ -29,7 +29,7 @@ export type ContainerOptions = {
   readonly engine: Engine;
   readonly sink: ReplicaSink;
   readonly clock: Clock;
-  readonly disk: DiskWatch | undefined;
+  readonly disk: DiskWatch;
   readonly file: ContainerFile;
   /**
    * Created by this process of the platform, which tells that it started; otherwise `list` does.
@@ -283,7 +283,7 @@ export class Container {
     const written = UpperDir ?? upperFolder(readText(`/proc/${State.Pid}/mountinfo`), "/");
     // An image can ask for more folders (VOLUME).
     const volumes = Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source);
-    this.#removeWriter = disk?.add(
+    this.#removeWriter = disk.add(
       {
         kind: "replica",
         id: record.replicaId,

@@ -133,10 +133,10 @@ describe("packing", () => {
     fc.assert(
       fc.property(pools, events, wish, (given, drawn, wanted) => {
         const { free } = play(given, drawn);
-        const claim = choosePool(free, wanted);
+        const claim = choosePool(free, wanted, []);
         const chosen = wanted.findIndex(({ compute }) => compute === claim?.compute);
         const earlier = chosen < 0 ? wanted : wanted.slice(0, chosen);
-        for (const request of earlier) assert.equal(choosePool(free, [request]), null);
+        for (const request of earlier) assert.equal(choosePool(free, [request], []), null);
         if (claim === null) return;
         const pool = given.map(countCards).find(({ name }) => name === claim.pool);
         const request = wanted[chosen];
@@ -171,8 +171,8 @@ describe("packing", () => {
         const { free } = play(given, drawn);
         const claim = choosePool(free, second, [first]);
         if (claim === null) return;
-        const before = choosePool(free, first);
-        const after = choosePool(freeAfter(free, { ended: [], begun: [claim] }), first);
+        const before = choosePool(free, first, []);
+        const after = choosePool(freeAfter(free, { ended: [], begun: [claim] }), first, []);
         assert.equal(after === null, before === null);
       }),
     );
@@ -192,7 +192,7 @@ test("a replica that waits for a GPU holds up neither those without one nor othe
   const free = freeOf([countCards(pool)], [{ ...gpu(1), pool: "machine" }]);
   const ahead: PoolWish[] = [[gpu(2)]];
   assert.equal(choosePool(free, [gpu(1)], ahead), null);
-  assert.equal(choosePool(free, [gpu(1)])?.gpuCount, 1);
+  assert.equal(choosePool(free, [gpu(1)], [])?.gpuCount, 1);
   assert.equal(choosePool(free, [gpu(1, "HOPPER_H100")], ahead)?.compute, "HOPPER_H100");
   assert.equal(choosePool(free, [cpu], ahead)?.pool, "machine");
 });
@@ -207,7 +207,7 @@ test("a replica goes where it is least in the way: without GPU, to reclaimable m
   const spot: CardPool = { ...machine, name: "spot", tier: "interruptible", gpus: [] };
   const gpu = { ...cpu, compute: "ADA_L4", gpuCount: 1 };
   const poolOf = (given: readonly CardPool[], request: PoolRequest) =>
-    choosePool(freeOf(given.map(countCards), []), [request])?.pool;
+    choosePool(freeOf(given.map(countCards), []), [request], [])?.pool;
   assert.equal(poolOf([withCards, machine], cpu), "machine");
   assert.equal(poolOf([machine, spot], cpu), "spot");
   assert.equal(poolOf([spot, machine], { ...cpu, tier: "protected" }), "machine");
@@ -220,8 +220,8 @@ test("where cores are shared, an app that asks for more than there are counts as
   const request = { ...cpu, cpuCores: 48 };
   for (let count = 0; count < 100; count++)
     assert.ok(placement.hold(`replica-${count}` as ReplicaId, request));
-  assert.equal(placement.capacity(request), "later");
-  assert.equal(placement.capacity({ ...cpu, cpuCores: 201 }), "never");
+  assert.equal(placement.capacity(request, []), "later");
+  assert.equal(placement.capacity({ ...cpu, cpuCores: 201 }, []), "never");
 });
 
 test("a card that is lost is not given out and does not make an app impossible; one that is claimed stays with its replica", () => {
@@ -237,15 +237,15 @@ test("a card that is lost is not given out and does not make an app impossible; 
   );
   placement.setPools([{ ...machine, gpus: l4(2).map((card) => ({ ...card, isUsable: false })) }]);
   assert.deepEqual(
-    [placement.capacity(gpu), placement.capacity({ ...gpu, gpuCount: 3 })],
+    [placement.capacity(gpu, []), placement.capacity({ ...gpu, gpuCount: 3 }, [])],
     ["later", "never"],
   );
   placement.setPools([{ ...machine, gpus: l4(2) }]);
   assert.deepEqual(placement.hold("second" as ReplicaId, gpu)?.gpus, ["l4-1"]);
-  assert.equal(placement.capacity(gpu), "later");
+  assert.equal(placement.capacity(gpu, []), "later");
   placement.release("first" as ReplicaId);
   placement.release("first" as ReplicaId);
-  assert.equal(placement.capacity(gpu), "now");
+  assert.equal(placement.capacity(gpu, []), "now");
   assert.equal(freed, 3, "those who wait hear of each chance once");
 });
 
@@ -255,7 +255,7 @@ test("a card that its replica has is nobody else's, whether it answers and which
   const placement = new Placement([{ ...machine, gpus: l4(2) }, other]);
   const { provider: _provider, region: _region, ...asked } = gpu;
   const claim = { ...asked, pool: "machine" };
-  assert.deepEqual(placement.reserve("first" as ReplicaId, gpu), claim);
+  assert.deepEqual(placement.reserve("first" as ReplicaId, gpu, []), claim);
   assert.deepEqual(placement.claims.get("first" as ReplicaId), claim);
   const [lost, ...rest] = l4(2);
   assert.ok(lost);
@@ -272,6 +272,6 @@ test("a card that its replica has is nobody else's, whether it answers and which
     [[], [["ADA_L4", 1]]],
   );
   assert.deepEqual(placement.hold("second" as ReplicaId, gpu)?.gpus, ["l4-1"]);
-  assert.equal(placement.reserve("third" as ReplicaId, gpu), null);
-  assert.equal(placement.capacity(gpu), "later");
+  assert.equal(placement.reserve("third" as ReplicaId, gpu, []), null);
+  assert.equal(placement.capacity(gpu, []), "later");
 });

@@ -78,7 +78,7 @@ function changed(freePool: FreePool, claim: PoolClaim, sign: 1 | -1): FreePool {
 export function choosePool(
   free: readonly FreePool[],
   wish: PoolWish,
-  ahead: readonly PoolWish[] = [],
+  ahead: readonly PoolWish[],
 ): PoolClaim | null {
   let remaining = free;
   const keptForOthers = new Map<string, Set<Dimension>>();

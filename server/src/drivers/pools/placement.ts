@@ -46,7 +46,7 @@ export class Placement implements Pools {
     return this.#now().claims;
   }
 
-  capacity(request: PoolRequest, ahead: readonly PoolWish[] = []): Capacity {
+  capacity(request: PoolRequest, ahead: readonly PoolWish[]): Capacity {
     if (choosePool(this.free, [request], ahead) !== null) return "now";
     return this.all.some((pool) => couldFit(pool, request)) ? "later" : "never";
   }
@@ -54,7 +54,7 @@ export class Placement implements Pools {
   reserve(
     replicaId: ReplicaId,
     request: PoolRequest,
-    ahead: readonly PoolWish[] = [],
+    ahead: readonly PoolWish[],
   ): PoolClaim | null {
     const held = this.hold(replicaId, request, ahead);
     return held === null ? null : (this.claims.get(replicaId) ?? null);

@@ -16,18 +16,14 @@ export interface Pools {
   /** What each replica has, from when it is reserved until the replica is gone. */
   readonly claims: ReadonlyMap<ReplicaId, PoolClaim>;
   /** When the request would fit. `ahead`: the replicas that come first, even if they wait. */
-  capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity;
+  capacity(request: PoolRequest, ahead: readonly PoolWish[]): Capacity;
   /**
    * Makes the claim of a replica that is about to be started, so that no other replica gets the
    * same resources meanwhile; a claim that the replica has already stays. The driver ends the claim
    * when the replica has exited, when its start is refused, and when it is stopped before its
    * start. Null: too little is free.
    */
-  reserve(
-    replicaId: ReplicaId,
-    request: PoolRequest,
-    ahead?: readonly PoolWish[],
-  ): PoolClaim | null;
+  reserve(replicaId: ReplicaId, request: PoolRequest, ahead: readonly PoolWish[]): PoolClaim | null;
   /** Calls `listener` when more may be free than before. Returns a function that removes it. */
   onFree(listener: () => void): () => void;
 }

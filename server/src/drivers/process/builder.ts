@@ -24,7 +24,7 @@ import type { BuildId, ProjectId } from "#lib/ids.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
 import { BuildPackages, pythonFolders, type EnvironmentRequest } from "./build-packages.ts";
 import { buildLimits, groupAt, makeGroup, removeGroup } from "./cgroup.ts";
-import { noCgroups, type Cgroups } from "./cgroup-detect.ts";
+import type { Cgroups } from "./cgroup-detect.ts";
 import { exitText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
 import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import { ownFolders } from "#drivers/removed-folders.ts";
@@ -46,10 +46,10 @@ export type ProcessBuilderOptions = {
   /** The runtime's Python files, compiled for each Python that apps use; null for none. */
   readonly runtimeDir: string | null;
   readonly sandbox: Sandbox;
-  /** The control groups of `detectCgroups`; without them there are no limits. */
-  readonly cgroups?: Cgroups;
-  /** Aborts builds that fill the disk; without it nothing does. */
-  readonly disk?: DiskWatch;
+  /** The control groups of `detectCgroups`. */
+  readonly cgroups: Cgroups;
+  /** Aborts builds that fill the disk. */
+  readonly disk: DiskWatch;
   /** Folders hidden from commands of apps: the platform's data. */
   readonly hidden: readonly string[];
   readonly clock: Clock;
@@ -80,11 +80,11 @@ export class ProcessBuilder implements Builder {
         "The process driver does not build from a Dockerfile; the docker driver does (SLIPWAY_DRIVER=docker). Let the operator choose it, or leave dockerfilePath out, and name the app's packages and entrypoint instead.",
       );
     }
-    const refusal = this.#options.disk?.buildRefusal() ?? null;
+    const refusal = this.#options.disk.buildRefusal();
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
-    const removeWriter = this.#options.disk?.add(this.#writerOf(plan, ended), false);
+    const removeWriter = this.#options.disk.add(this.#writerOf(plan, ended), false);
     // Clean up after a killed attempt.
     await this.#endPrograms(buildDir, context);
     await removeFolder(buildDir);
@@ -97,7 +97,7 @@ export class ProcessBuilder implements Builder {
     } finally {
       for (const name of ["home", "staging", "etc"]) await removeFolder(join(buildDir, name));
       removeWriter?.();
-      removeGroup(groupAt((this.#options.cgroups ?? noCgroups).parents, groupName(plan)));
+      removeGroup(groupAt(this.#options.cgroups.parents, groupName(plan)));
     }
   }
 
@@ -214,13 +214,7 @@ export class ProcessBuilder implements Builder {
     { log, signal, secrets }: BuildContext,
     buildDir: string,
   ): Promise<BuildTools> {
-    const {
-      toolEnvironment,
-      commandTimeoutMs,
-      sandbox,
-      hidden,
-      cgroups = noCgroups,
-    } = this.#options;
+    const { toolEnvironment, commandTimeoutMs, sandbox, hidden, cgroups } = this.#options;
     const homeDir = homeOf(buildDir);
     const stagingDir = join(buildDir, "staging");
     const home = {

@@ -14,11 +14,8 @@ export type Cgroups = {
   readonly missing: string;
 };
 
-/** No cgroups, and so no limits. */
-export const noCgroups: Cgroups = { parents: [], missing: "it was not asked for" };
-
 /** The machine's own description of its cgroups. */
-export type CgroupSources = { readonly mountinfo: string; readonly own: string };
+type CgroupSources = { readonly mountinfo: string; readonly own: string };
 
 type Hierarchy = {
   readonly version: 1 | 2;
@@ -32,10 +29,8 @@ type Hierarchy = {
 const usedControllers = ["memory", "cpu", "pids"] as const;
 
 /** `instanceId` labels the platform's own cgroups. */
-export function detectCgroups(
-  instanceId: string,
-  sources: CgroupSources | null = readSources(),
-): Cgroups {
+export function detectCgroups(instanceId: string): Cgroups {
+  const sources = readSources();
   if (sources === null)
     return { parents: [], missing: `there are no cgroups on ${process.platform}` };
   const name = `slipway-${instanceId}`;

@@ -25,7 +25,7 @@ import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Controller } from "./cgroup.ts";
-import { noCgroups, removeLeftGroups, type Cgroups } from "./cgroup-detect.ts";
+import { removeLeftGroups, type Cgroups } from "./cgroup-detect.ts";
 import type { DiskWriter } from "#drivers/disk/disk-watch.ts";
 import { launch, type Launched, type LaunchContext } from "./launch.ts";
 import { PortPool } from "./port-pool.ts";
@@ -50,8 +50,8 @@ import { usageOf } from "./usage.ts";
 
 export type ProcessDriverOptions = ReplicaDriverOptions &
   Pick<LaunchContext, "dataDir" | "replicasDir" | "runtimeDir" | "sandbox"> & {
-    /** The control groups of `detectCgroups`; without them there are no limits. */
-    readonly cgroups?: Cgroups;
+    /** The control groups of `detectCgroups`. */
+    readonly cgroups: Cgroups;
     readonly clock: Clock;
   };
 
@@ -77,7 +77,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   constructor(options: ProcessDriverOptions) {
     super(options);
     this.#options = options;
-    this.#cgroups = options.cgroups ?? noCgroups;
+    this.#cgroups = options.cgroups;
     const { clock, log } = options;
     this.#network = ownNetwork(options.sandbox);
     const { dataDir, sandbox } = options;
@@ -258,7 +258,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
         log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
     });
     if (!replica.isEnded)
-      removeWriter = this.#options.disk?.add(writerOf(replica, paths.dir), child !== null);
+      removeWriter = this.#options.disk.add(writerOf(replica, paths.dir), child !== null);
     return replica;
   }
 

@@ -16,7 +16,7 @@ const timeFields = [11, 12, 13, 14];
  */
 export function usageOf<Key>(
   firstPids: ReadonlyMap<Key, number>,
-  { hasNetwork = false } = {},
+  { hasNetwork }: { readonly hasNetwork: boolean },
 ): Map<Key, ReplicaUsage> {
   const usage = new Map<Key, ReplicaUsage>();
   if (firstPids.size === 0) return usage;

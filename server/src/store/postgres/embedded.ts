@@ -37,7 +37,7 @@ export type EmbeddedOptions = {
   readonly lock: FolderLock;
   readonly log: Log;
   /** The maximum number of client connections. */
-  readonly connections?: number;
+  readonly connections: number;
   /** False only for tests: data need not survive a power failure. */
   readonly durable?: boolean;
   readonly clock: Clock;
@@ -69,7 +69,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     clock,
     dataFolder: paths.dataFolder,
     logFile: paths.logFile,
-    settings: serverSettings({ socketFolder, durable, connections: options.connections ?? 100 }),
+    settings: serverSettings({ socketFolder, durable, connections: options.connections }),
   });
   const stop = async (): Promise<void> => {
     await server.stop();
