@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { insertLeftOut } from "#runs/call-record-store.ts";
+import { callRecordWriter } from "#runs/call-record-store.ts";
 import { startCliStage } from "./support/cli-stage.ts";
 import { startCommand, type Shell } from "./support/command-line.ts";
 import { temporaryFolder } from "./support/folder.ts";
@@ -333,7 +333,7 @@ test("runs are listed, shown, cancelled, run again and purged, and results are p
   );
   const { projectId, appId } = stage;
   const leftOut = { id: randomUUID(), projectId, appId, calls: 7, latestAt: Date.now() };
-  await insertLeftOut(stage.db, [leftOut]);
+  await callRecordWriter(stage.db).writeLeftOut([leftOut]);
   const all = await done("runs", "list", "hello");
   assert.match(all.stderr, /^7 more calls are not listed: of those that succeed, a sample/);
   assert.equal((await done("runs", "list", "hello", "--async")).stderr, "");

@@ -5,10 +5,11 @@ import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { SteadyClock } from "#lib/steady-clock.ts";
-import { adoptAfterMs } from "#lib/steady-time.ts";
 import { DatabaseTime } from "#store/database-time.ts";
 import { testDatabase } from "#test/support/database.ts";
 
+/** How long a jump lasts before it is adopted. */
+const adoptAfterMs = 600_000;
 const beganMs = Date.UTC(2026, 0, 1);
 const hourMs = 3_600_000;
 

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
 import { test } from "node:test";
-import { applyFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
+import { removeFirewall } from "#drivers/app-firewall-machine.ts";
 import { firewallTableOf, installationOf } from "#drivers/app-firewall.ts";
 import { bridges, defaultBridge } from "#drivers/docker/app-networks.ts";
 import { connectEngine } from "#drivers/docker/engine.ts";
@@ -120,8 +120,9 @@ test(
       "a build sets the rules that are gone",
     );
     // What the operator opens for apps is open to builds.
-    await applyFirewall({ ...firewall, allowed: [lan.host] });
-    assert.deepEqual(await reached(closed, targets), ["internet", "names", "lan"]);
+    await removeFirewall(firewall);
+    const opened = imageBuilds(t, engine, { firewall: { ...firewall, allowed: [lan.host] } });
+    assert.deepEqual(await reached(opened, targets), ["internet", "names", "lan"]);
     await removeFirewall(firewall);
 
     const platform = await startPlatformOnTestServer(t, {

@@ -9,7 +9,7 @@ import { Fault } from "#lib/fault.ts";
 import { newReplicaId, newRunId, type ProjectId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { removeOld } from "#lib/retention.ts";
-import { appLinesQuery, type AppLinePage } from "#logs/app-log-store.ts";
+import { listAppLines, type AppLinePage } from "#logs/app-log-store.ts";
 import { AppLogs } from "#logs/app-log.ts";
 import { logRetention } from "#logs/open.ts";
 import type { Db } from "#store/database.ts";
@@ -18,6 +18,7 @@ import { asOwner } from "#test/support/as-owner.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { until } from "#test/support/until.ts";
 import { appLine, insertApp, type AppRow } from "./logs-rows.ts";
+import { planOf } from "#test/support/statement-plan.ts";
 
 async function open(t: TestContext) {
   const { db, url } = await testDatabase(t);
@@ -385,11 +386,9 @@ async function explain(
   app: AppRow,
   wanted: AppLinePage,
 ): Promise<{ plan: string; rowsRead: number }> {
-  const plan = JSON.stringify(
-    await appLinesQuery(db, app.appId, wanted).explain("json", sql`analyze`),
-  );
-  const counts = [...plan.matchAll(/"(?:Actual Rows|Rows Removed by Filter)":(\d+)/g)].map(
-    ([, count]) => Number(count),
-  );
-  return { plan, rowsRead: counts.reduce((sum, count) => sum + count, 0) };
+  const steps = await planOf(db, (through) => listAppLines(through, app.appId, wanted));
+  const rowsRead = steps
+    .map((step) => Number(step["Actual Rows"]) + Number(step["Rows Removed by Filter"] ?? 0))
+    .reduce((sum, count) => sum + count, 0);
+  return { plan: JSON.stringify(steps[0]), rowsRead };
 }

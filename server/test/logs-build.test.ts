@@ -7,13 +7,14 @@ import { newBuildId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { removeOld } from "#lib/retention.ts";
 import { BuildLogs } from "#logs/build-log.ts";
-import { lineLengthMax } from "#logs/clean-line.ts";
 import { logRetention } from "#logs/open.ts";
 import { Notifications } from "#store/notify.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { buildLines, endBuild, insertApp, insertBuild } from "./logs-rows.ts";
+
+const lineLengthMax = 65_536;
 
 async function open(t: TestContext) {
   const { db, url } = await testDatabase(t);

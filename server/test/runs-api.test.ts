@@ -5,7 +5,7 @@ import { describe, test, type TestContext } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
 import type { RunState } from "@slipway/contract/words.ts";
 import { newRunId, type AppId, type ReplicaId } from "#lib/ids.ts";
-import { insertLeftOut } from "#runs/call-record-store.ts";
+import { callRecordWriter } from "#runs/call-record-store.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { insertCall, insertRun, type RowsAddress } from "./support/run-rows.ts";
 
@@ -92,8 +92,7 @@ describe("the list of runs", () => {
       appId: AppId,
       calls: readonly (readonly [second: number, calls: number])[],
     ) =>
-      await insertLeftOut(
-        api.db,
+      await callRecordWriter(api.db).writeLeftOut(
         calls.map(([second, count]) => ({
           id: randomUUID(),
           projectId: place.projectId,

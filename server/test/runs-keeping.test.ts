@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, test } from "node:test";
-import { sql, type RawBuilder } from "kysely";
+import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import {
   newRunId,
@@ -15,9 +15,9 @@ import {
 } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { removeOld } from "#lib/retention.ts";
-import { callRecordWriter, countLeftOut, insertLeftOut } from "#runs/call-record-store.ts";
+import { callRecordWriter, countLeftOut } from "#runs/call-record-store.ts";
 import { CallRecords } from "#runs/call-records.ts";
-import { deadQuery, runsQuery } from "#runs/run-list-store.ts";
+import { listDead, listRuns } from "#runs/run-list-store.ts";
 import { runRetention } from "#runs/run-retention.ts";
 import type { Db } from "#store/database.ts";
 import { insertApp } from "./logs-rows.ts";
@@ -25,6 +25,7 @@ import { asOwner } from "./support/as-owner.ts";
 import { testDatabase } from "./support/database.ts";
 import { insertCall, insertRun } from "./support/run-rows.ts";
 import { until } from "./support/until.ts";
+import { planOf } from "./support/statement-plan.ts";
 
 const projectId = "p-00000001" as ProjectId;
 const appId = "p-00000001-my-app" as AppId;
@@ -148,7 +149,7 @@ describe("what is old is removed", () => {
     const youngCall = await insertCall(place, { receivedAt: daysAgo(9), endedAt: daysAgo(9) });
     await insertCall(place, { receivedAt: daysAgo(11), endedAt: daysAgo(11) });
     const counted = { projectId, appId, calls: 3 };
-    await insertLeftOut(db, [
+    await callRecordWriter(db).writeLeftOut([
       { ...counted, id: randomUUID(), latestAt: daysAgo(9).getTime() },
       { ...counted, id: randomUUID(), latestAt: daysAgo(11).getTime() },
     ]);
@@ -183,9 +184,9 @@ describe("what is old is removed", () => {
     assert.deepEqual(await db.selectFrom("request_keys").select("caller").execute(), [
       { caller: "new" },
     ]);
-    const dead = await deadQuery(appId, { status: null, from: null, limit: 10 }).execute(db);
+    const dead = await listDead(db, appId, { status: null, from: null, limit: 10 });
     assert.deepEqual(
-      dead.rows.map((row) => row.id),
+      dead.map((row) => row.id),
       [youngDead],
       "a run without its request is not dead any more",
     );
@@ -203,7 +204,7 @@ describe("what is old is removed", () => {
         const id = await insertCall({ db, projectId: app.projectId, appId: app.appId }, at);
         if (app === other || days === 3) kept.add(id);
         const calls = { projectId: app.projectId, appId: app.appId, calls: days };
-        await insertLeftOut(db, [
+        await callRecordWriter(db).writeLeftOut([
           { ...calls, id: randomUUID(), latestAt: daysAgo(days).getTime() },
         ]);
       }
@@ -230,7 +231,7 @@ describe("what is old is removed", () => {
     const days = { resultRetentionDays: 1, runRetentionDays: 100_000 };
     await removeOld(steps(db, days), stopped);
     const left = async () =>
-      (await deadQuery(appId, { status: null, from: null, limit: 1_000 }).execute(db)).rows.length;
+      (await listDead(db, appId, { status: null, from: null, limit: 1_000 })).length;
     assert.equal(await left(), 700);
     await remove(db, days);
     assert.equal(await left(), 0);
@@ -272,33 +273,34 @@ test("a page of runs reads a page of rows by an index, whatever is asked for and
     for (const status of states) {
       for (const asyncOnly of [true, false]) {
         const wanted = { asyncOnly, status, from: place, limit: 51 };
-        await assertReadsLittle(db, runsQuery(appId, wanted), JSON.stringify(wanted));
+        await assertReadsLittle(
+          db,
+          (through) => listRuns(through, appId, wanted),
+          JSON.stringify(wanted),
+        );
       }
     }
     for (const status of [null, "failure", "timeout"] as const) {
       const wanted = { status, from: place, limit: 51 };
-      await assertReadsLittle(db, deadQuery(appId, wanted), `dead ${JSON.stringify(wanted)}`);
+      await assertReadsLittle(
+        db,
+        (through) => listDead(through, appId, wanted),
+        `dead ${JSON.stringify(wanted)}`,
+      );
     }
   }
 });
-
-type PlanNode = Record<string, unknown> & { readonly Plans?: readonly PlanNode[] };
 
 /**
  * Rows that scans of the statement touch, those that they throw away included, are few next to the
  * 150,000 that there are.
  */
-async function assertReadsLittle(db: Db, query: RawBuilder<unknown>, what: string): Promise<void> {
-  const { rows } = await sql<{
-    "QUERY PLAN": [{ Plan: PlanNode }];
-  }>`explain (analyze, format json) ${query}`.execute(db);
-  const nodes: PlanNode[] = [];
-  const walk = (node: PlanNode): void => {
-    nodes.push(node);
-    node.Plans?.forEach(walk);
-  };
-  walk(rows[0]?.["QUERY PLAN"][0].Plan ?? assert.fail());
-  const scans = nodes.filter(
+async function assertReadsLittle(
+  db: Db,
+  read: (db: Db) => Promise<unknown>,
+  what: string,
+): Promise<void> {
+  const scans = (await planOf(db, read)).filter(
     (node) => node["Relation Name"] === "runs" || node["Relation Name"] === "calls",
   );
   assert.ok(scans.length > 0, what);

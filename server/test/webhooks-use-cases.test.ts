@@ -15,7 +15,7 @@ import type { Db } from "#store/database.ts";
 import { sealedColumns } from "#platform-sealed.ts";
 import { resealOld, sealingKeyIds } from "#store/sealed-store.ts";
 import type { Page } from "#lib/page-token.ts";
-import { pauseDead } from "#webhooks/endpoint-watch.ts";
+import { endpointWatch } from "#webhooks/endpoint-watch.ts";
 import { endpointOf } from "#webhooks/endpoint.ts";
 import { webhookRetention } from "#webhooks/retention.ts";
 import "#test/support/leftovers.ts";
@@ -66,12 +66,14 @@ async function allPages<Item>(
   throw new Error("the pages do not end");
 }
 
-const pauseParts = (stage: Stage): Parameters<typeof pauseDead>[0] => ({
-  db: stage.db,
-  clock: systemClock,
-  log: silentLog,
-  onStep: () => undefined,
-});
+/** How many endpoints are paused after a turn of the watch. */
+async function pausedAfterWatch({ db }: Stage): Promise<number> {
+  const watch = endpointWatch({ db, clock: systemClock, log: silentLog, onStep: () => undefined });
+  watch.start();
+  await watch.stop();
+  const paused = db.selectFrom("webhook_endpoints").where("paused_at", "is not", null);
+  return (await paused.select("id").execute()).length;
+}
 
 test("deliveries are listed newest first, page by page, while new ones come in", async (t) => {
   const stage = await webhookStage(t);
@@ -218,10 +220,10 @@ test("an endpoint that has only failed for five days is paused: all of it waits,
     );
   };
   await failFrom(4.9);
-  assert.equal(await pauseDead(pauseParts(stage)), 0);
+  assert.equal(await pausedAfterWatch(stage), 0);
   await failFrom(5.1);
-  assert.equal(await pauseDead(pauseParts(stage)), 1);
-  assert.equal(await pauseDead(pauseParts(stage)), 0, "once is enough");
+  assert.equal(await pausedAfterWatch(stage), 1);
+  assert.equal(await pausedAfterWatch(stage), 1, "once is enough");
 
   const before = receiver.received.length;
   receiver.answer = answerWith(200);
@@ -278,13 +280,13 @@ test("a success in between, or a single failure long ago, pauses nothing", async
   await sendOne();
   await sql`update webhook_endpoints set failing_since = failing_since - interval '9 days',
                    last_failure_at = last_failure_at - interval '9 days'`.execute(db);
-  assert.equal(await pauseDead(pauseParts(stage)), 0, "it failed once, nine days ago");
+  assert.equal(await pausedAfterWatch(stage), 0, "it failed once, nine days ago");
   receiver.answer = answerWith(200);
   await sendOne();
   receiver.answer = answerWith(400);
   const beganMs = Date.now();
   await sendOne();
-  assert.equal(await pauseDead(pauseParts(stage)), 0);
+  assert.equal(await pausedAfterWatch(stage), 0);
   const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, firstPage)).items;
   assert.ok(Number(endpoint?.failingSince) >= beganMs, "it fails since the last one");
   assert.ok(endpoint?.lastSuccessAt instanceof Date);

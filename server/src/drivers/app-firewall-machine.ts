@@ -18,7 +18,7 @@ import { commandFailure, toolsEnvironment } from "./short-command.ts";
  * Applies the machine's rules, and replaces the rules of an earlier process of the platform.
  * Returns null, or why they could not be applied.
  */
-export async function applyFirewall(firewall: Firewall): Promise<string | null> {
+async function applyFirewall(firewall: Firewall): Promise<string | null> {
   return inTurn(firewall, () => firewallRules(firewall));
 }
 

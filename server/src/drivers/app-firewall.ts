@@ -45,7 +45,7 @@ export const hostName = "slipway.internal";
  * The maximum number of concurrent connections of one app: the whole machine shares one kernel
  * table (262,144 entries unless memory is short).
  */
-export const connectionsMax = 4_096;
+const connectionsMax = 4_096;
 
 /** Private and special-purpose ranges; apps reach them only if allowed. */
 export const privateRanges = [

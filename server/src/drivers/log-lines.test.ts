@@ -1,8 +1,9 @@
 // Output cut into lines: whole however it is read, bounded, and with the runs that lines belong to.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cutLines, lineBytesMax, unfinishedLine } from "./log-lines.ts";
+import { cutLines, unfinishedLine } from "./log-lines.ts";
 
+const lineBytesMax = 65_536;
 const reading = { isCutting: false, isEnd: false, hasFrames: false };
 const texts = (buffer: Buffer, given = reading): string[] =>
   cutLines(buffer, given).lines.map(({ text }) => text);

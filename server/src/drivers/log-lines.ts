@@ -3,7 +3,7 @@
 import type { RunId } from "#lib/ids.ts";
 
 /** Lines are truncated to this length; the rest of the line is dropped. */
-export const lineBytesMax = 64 * 1024;
+const lineBytesMax = 64 * 1024;
 /** The maximum number of lines in a batch, which may take a second to store. */
 export const linesMax = 5_000;
 

@@ -2,7 +2,7 @@
 // the request or the turn of the loop, and the platform keeps running.
 
 /** The error of a failed assertion; callers only see an internal error with the request's id. */
-export class AssertionFailed extends Error {
+class AssertionFailed extends Error {
   override readonly name = "AssertionFailed";
 }
 

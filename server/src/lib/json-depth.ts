@@ -2,7 +2,7 @@
 // object for each bracket, which takes hundreds of times the memory of the text.
 
 /** Ten times as much as any request to the platform needs. */
-export const jsonDepthMax = 100;
+const jsonDepthMax = 100;
 
 /** The message for a body that is nested too deeply. */
 export const jsonTooDeep = `The JSON is nested more than ${jsonDepthMax} levels deep.`;

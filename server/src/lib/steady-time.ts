@@ -19,7 +19,7 @@ export const followMs = 1_000;
  * How long a jump must last until it is adopted. A wrong time server is usually corrected sooner,
  * and receivers of webhooks and second factors tolerate a wrong time for longer.
  */
-export const adoptAfterMs = 600_000;
+const adoptAfterMs = 600_000;
 
 /** The steady time, as an offset to monotonic time. */
 export class SteadyTime {

@@ -99,29 +99,27 @@ export type AppLinePage = AppLineFilter & {
   readonly limit: number;
 };
 
-/** A page of lines, ordered by time and then by id. No locks. */
+/**
+ * A page of lines, ordered by time and then by id. Uses the indexes on app, replica or run. No
+ * locks.
+ */
 export async function listAppLines(
   db: Db,
   appId: AppId,
   page: AppLinePage,
 ): Promise<StoredAppLine[]> {
-  return (await appLinesQuery(db, appId, page).execute()).map(toLine);
-}
-
-/**
- * The statement of `listAppLines`; a test checks its plan. Uses the indexes on app, replica or run.
- */
-export function appLinesQuery(db: Db, appId: AppId, page: AppLinePage) {
   const order = page.direction === "forward" ? "asc" : "desc";
-  const query = selectLines(db, appId, page)
+  let query = selectLines(db, appId, page)
     .orderBy("at", order)
     .orderBy("id", order)
     .limit(page.limit);
-  if (page.from === null) return query;
-  const from = sql`(${new Date(page.from.at)}::timestamptz, ${page.from.id}::bigint)`;
-  return query.where(
-    order === "asc" ? sql<boolean>`(at, id) > ${from}` : sql<boolean>`(at, id) < ${from}`,
-  );
+  if (page.from !== null) {
+    const from = sql`(${new Date(page.from.at)}::timestamptz, ${page.from.id}::bigint)`;
+    query = query.where(
+      order === "asc" ? sql<boolean>`(at, id) > ${from}` : sql<boolean>`(at, id) < ${from}`,
+    );
+  }
+  return (await query.execute()).map(toLine);
 }
 
 /** Lines stored after the line with the id `after`, in storage order, at most `limit`. */

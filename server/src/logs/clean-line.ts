@@ -2,7 +2,7 @@
 // limit.
 
 /** The maximum length of a stored line in characters; a longer line is cut and says so. */
-export const lineLengthMax = 65_536;
+const lineLengthMax = 65_536;
 const cutMark = " … (cut)";
 
 /** The line without NUL, with U+FFFD in place of lone surrogates, at most `lineLengthMax` long. */

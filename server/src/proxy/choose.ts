@@ -18,7 +18,7 @@ export type RoundRobin = { next: number };
  * The maximum number of calls on one replica, even with random-choice-2, which ignores the app's
  * limit: more calls are a mistake.
  */
-export const runningMax = 10_000;
+const runningMax = 10_000;
 
 /**
  * The index of the chosen replica in `candidates`; -1: none can take a call now. `random` returns

@@ -5,10 +5,13 @@ import { pino } from "pino";
 import type { Address } from "#drivers/driver.ts";
 import { newRunId } from "#lib/ids.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
-import { Acknowledgements, batchMax, lingerMs } from "./acknowledgements.ts";
+import { Acknowledgements } from "./acknowledgements.ts";
 import { heldIdOf, type HeldId } from "./held-id.ts";
 import { tcpAddress } from "#test/support/replica-address.ts";
 
+/** The most that one request acknowledges, and how long the first of them waits for others. */
+const batchMax = 100;
+const lingerMs = 200;
 const here: Address = { host: "127.0.0.1", port: 1 };
 const there: Address = { host: "127.0.0.1", port: 2 };
 

@@ -13,9 +13,9 @@ export type AcknowledgementsOptions = Pick<Foundation, "clock" | "log"> & {
 };
 
 /** The maximum batch size of one request. */
-export const batchMax = 100;
+const batchMax = 100;
 /** How long the first acknowledgement of a batch waits for others. */
-export const lingerMs = 200;
+const lingerMs = 200;
 /**
  * The maximum per replica, several times the runs that it holds. Further acknowledgements are
  * dropped.

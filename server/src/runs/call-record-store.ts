@@ -35,7 +35,7 @@ async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promis
 }
 
 /** Inserts counts; skips existing ones (a repeated write). */
-export async function insertLeftOut(db: Db, rows: readonly LeftOutCalls[]): Promise<void> {
+async function insertLeftOut(db: Db, rows: readonly LeftOutCalls[]): Promise<void> {
   const values = rows.map(({ id, projectId, appId, calls, latestAt }) => ({
     id,
     project_id: projectId,

@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault, faultTable, type FaultCode } from "#lib/fault.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
-import { outcomeOf, waitMsMax, type Interrupted, type JudgedRun, type Outcome } from "./outcome.ts";
+import { outcomeOf, type Interrupted, type JudgedRun, type Outcome } from "./outcome.ts";
 
+/** A run waits for a replica no longer than 12 hours. */
+const waitMsMax = 12 * 3_600_000;
 const at = { nowMs: 1_000_000, random: 0.5 };
 const once: JudgedRun = { attempt: 1, retriesMax: 0, waitsSinceMs: 999_000, isCancelled: false };
 const retrying: JudgedRun = { ...once, retriesMax: 2 };

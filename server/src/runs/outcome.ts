@@ -44,7 +44,7 @@ export type JudgedRun = {
 };
 
 /** A run waits for a replica no longer than its maximum run time (docs: 12 hours). */
-export const waitMsMax = 12 * 3_600_000;
+const waitMsMax = 12 * 3_600_000;
 
 const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
 /** Faults of an app that is stopped, or gone; the removal of an app cancels its runs. */

@@ -68,28 +68,22 @@ export type RunsWanted = {
  */
 export const isDead = sql<boolean>`(state in ('failure', 'timeout') and redriven_as is null and request_deleted_at is null)`;
 
-/** Runs and calls of an app, newest first by time and id. */
-export async function listRuns(db: Db, appId: AppId, query: RunsWanted): Promise<RunRow[]> {
-  return (await runsQuery(appId, query).execute(db)).rows;
-}
-
 /**
- * The statement of `listRuns`; a test checks its plan. Uses the indexes `runs_by_app`, `runs_live`,
- * `runs_not_successful` and their counterparts for calls.
+ * Runs and calls of an app, newest first by time and id. Uses the indexes `runs_by_app`,
+ * `runs_live`, `runs_not_successful` and their counterparts for calls.
  */
-export function runsQuery(
-  appId: AppId,
-  { asyncOnly, status, from, limit }: RunsWanted,
-): RawBuilder<RunRow> {
+export async function listRuns(db: Db, appId: AppId, query: RunsWanted): Promise<RunRow[]> {
+  const { asyncOnly, status, from, limit } = query;
   const whereRun = sql`app_id = ${appId} and ${runStateIs(status)} and ${isBefore("accepted_at", from)}`;
   const whereCall = sql`app_id = ${appId} and ${stateIs(status)} and ${isBefore("received_at", from)}`;
   const runs = sql`(select ${runColumns} from runs where ${whereRun} order by accepted_at desc, id desc limit ${limit})`;
   const calls = sql`(select ${callColumns} from calls where ${whereCall} order by received_at desc, id desc limit ${limit})`;
   const hasCalls = !asyncOnly && (status === null || isFinal(status));
-  return shown(hasCalls ? sql`${runs} union all ${calls}` : runs, limit);
+  const statement = shown(hasCalls ? sql`${runs} union all ${calls}` : runs, limit);
+  return (await statement.execute(db)).rows;
 }
 
-/** Dead runs of an app, newest first by time and id. */
+/** Dead runs of an app, newest first by time and id. Uses the index `runs_dead`. */
 export async function listDead(
   db: Db,
   appId: AppId,
@@ -99,23 +93,10 @@ export async function listDead(
     readonly limit: number;
   },
 ): Promise<RunRow[]> {
-  return (await deadQuery(appId, wanted).execute(db)).rows;
-}
-
-/** The statement of `listDead`; a test checks its plan. Uses the index `runs_dead`. */
-export function deadQuery(
-  appId: AppId,
-  {
-    status,
-    from,
-    limit,
-  }: { status: "failure" | "timeout" | null; from: RunCursor | null; limit: number },
-): RawBuilder<RunRow> {
+  const { status, from, limit } = wanted;
   const where = sql`app_id = ${appId} and ${isDead} and ${stateIs(status)} and ${isBefore("accepted_at", from)}`;
-  return shown(
-    sql`(select ${runColumns} from runs where ${where} order by accepted_at desc, id desc limit ${limit})`,
-    limit,
-  );
+  const dead = sql`(select ${runColumns} from runs where ${where} order by accepted_at desc, id desc limit ${limit})`;
+  return (await shown(dead, limit).execute(db)).rows;
 }
 
 /** One run of an app, of either kind; undefined: there is none. */

@@ -9,10 +9,12 @@ import { silentLog } from "#lib/log.ts";
 import type { RunWatcher } from "#proxy/run-call.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
-import { outcomeOf, waitMsMax, type Outcome } from "./outcome.ts";
+import { outcomeOf, type Outcome } from "./outcome.ts";
 import { Runner, type RunnerOptions } from "./runner.ts";
 import type { RunWork } from "./run-store.ts";
 
+/** A run waits for a replica no longer than 12 hours. */
+const waitMsMax = 12 * 3_600_000;
 const appId = "p-00000000-app" as AppId;
 const runId = "00000000-0000-7000-8000-000000000000" as RunId;
 

@@ -63,7 +63,7 @@ export async function migrate(options: {
 }
 
 /** The migrations of a folder in order. */
-export function readMigrations(folder: string): Migration[] {
+function readMigrations(folder: string): Migration[] {
   const names = readdirSync(folder).flatMap((file) => fileForm.exec(file)?.[1] ?? []);
   return names.toSorted().map((name) => {
     const sql = readFileSync(join(folder, `${name}.sql`), "utf8");

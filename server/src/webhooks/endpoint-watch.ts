@@ -36,7 +36,7 @@ export function endpointWatch(parts: EndpointWatchParts): Loop {
  * Pauses some endpoints that have only failed for five days, each with its audit row. Returns how
  * many.
  */
-export async function pauseDead({ db, log, onStep }: EndpointWatchParts): Promise<number> {
+async function pauseDead({ db, log, onStep }: EndpointWatchParts): Promise<number> {
   const paused = await db.transaction().execute(async (tx) => {
     const rows = await pauseFailing(tx, { failingMs: failingDaysMax * dayMs, limit: batchMax });
     for (const { id, projectId, url, lastFailure } of rows) {

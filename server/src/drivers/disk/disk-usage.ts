@@ -25,7 +25,7 @@ export type DiskUsage = { readonly bytes: number; readonly files: number };
  * Timeout for one folder, or the open files of one process: an app with millions of files does not
  * block measuring others.
  */
-export const measureTimeoutMs = 20_000;
+const measureTimeoutMs = 20_000;
 
 /** Total and free space of the file system that holds the folder. */
 export async function diskSpace(folder: string): Promise<DiskSpace> {

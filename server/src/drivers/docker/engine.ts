@@ -48,7 +48,7 @@ export async function connectEngine(socketPath: string, waitMs = callWaitMs): Pr
   const isDesktop = process.platform !== "linux" || info.OperatingSystem === "Docker Desktop";
   return {
     calls,
-    pings: pingsAt(socketPath),
+    pings: new Docker({ socketPath, timeout: pingWaitMs }),
     streams: new Docker({ socketPath }),
     facts: {
       version: info.ServerVersion,
@@ -60,11 +60,6 @@ export async function connectEngine(socketPath: string, waitMs = callWaitMs): Pr
       hasReachableContainers: !isRootless && !isDesktop,
     },
   };
-}
-
-/** Returns a client for `Engine.pings`. */
-export function pingsAt(socketPath: string): Docker {
-  return new Docker({ socketPath, timeout: pingWaitMs });
 }
 
 /**
