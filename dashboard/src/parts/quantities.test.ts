@@ -5,7 +5,7 @@ import { counted, durationText, sizeText, usedTimeText } from "./quantities.ts";
 
 test("a duration has at most two units, and small ones a fraction", () => {
   assert.deepEqual(
-    [0.4, 999, 1_000, 59_949, 60_000, 3_599_000, 3_600_000, 90_061_000].map(durationText),
+    [0.4, 999, 999.6, 59_949, 59_960, 3_599_000, 3_600_000, 90_061_000].map(durationText),
     ["0 ms", "999 ms", "1.0 s", "59.9 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 1 min"],
   );
   assert.deepEqual([0, 90].map(usedTimeText), ["–", "1 min 30 s"]);
