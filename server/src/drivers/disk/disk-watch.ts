@@ -132,13 +132,13 @@ export class DiskWatch {
     }
     return () => {
       this.#writers.delete(writer.id);
+      this.#usageBefore.delete(writer.id);
       this.#recent.add(writer.projectId);
       const wasOver = this.#endedForStorage.delete(writer.id);
       if (wasOver) this.#toMeasureAnew.add(writer.projectId);
       if (this.#state === "enough" && !wasOver) return;
       this.#isChanged = true;
       this.#loop.nudge();
-      this.#usageBefore.delete(writer.id);
     };
   }
 
