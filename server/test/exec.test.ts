@@ -270,7 +270,7 @@ async function checkBounds({ open, refused }: Stage): Promise<void> {
   }
   const [status, message] = await refused({});
   assert.deepEqual(
-    [status, message.startsWith("20 commands run in replicas of the project's owner")],
+    [status, message.startsWith("At most 20 commands may run in the projects of one owner")],
     [429, true],
   );
   for (const { client } of all) client.terminate();

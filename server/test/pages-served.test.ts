@@ -221,7 +221,7 @@ test("until the pages are built, every address says so, or why not, and looks ag
     api.inject({ method: "GET", url });
   const first = await ask("/dashboard/account");
   assert.equal(first.statusCode, 503);
-  assert.match(first.body, /is not built yet.*<code>npm run dashboard<\/code>/);
+  assert.match(first.body, /is being built.*<code>npm run dashboard<\/code>/);
   assert.deepEqual([first.headers["retry-after"], first.headers["refresh"]], ["2", "2"]);
   assert.doesNotMatch(first.body, /<script|<style|style=/);
   writeFileSync(join(folder, "problem.txt"), "The registry is <b>gone</b>.");

@@ -40,7 +40,7 @@ export function execHandlers(parts: HandlerParts) {
 }
 
 function tooMany(): Fault {
-  const text = `${ownerOpenMax} commands run in replicas of the project's owner, or ${openMax} in those of all; end one.`;
+  const text = `At most ${ownerOpenMax} commands may run in the projects of one owner, and ${openMax} on the whole platform: end one first.`;
   return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
 }
 

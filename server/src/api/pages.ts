@@ -103,7 +103,7 @@ function send(file: DashboardFile, request: FastifyRequest, reply: FastifyReply)
 function unbuiltPage(problem: string | null): string {
   const text =
     problem === null
-      ? "<p>The dashboard is not built yet. That begins with the platform and takes about a minute after the first start; <code>npm run dashboard</code> in the platform's folder does it by hand. This page reloads itself.</p>"
+      ? "<p>The dashboard is being built. After the first start this takes about a minute; <code>npm run dashboard</code> in the platform's folder builds it by hand. This page reloads itself.</p>"
       : `<p>The dashboard could not be built. Mend the cause, then run <code>npm run dashboard</code> in the platform's folder; this page reloads itself.</p><pre>${escaped(problem)}</pre>`;
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>Slipway</title></head><body><h1>Slipway</h1>${text}<p>All that it shows is also in the API: <a href="/docs">its reference</a></p></body></html>`;
 }
