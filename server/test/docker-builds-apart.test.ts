@@ -171,7 +171,7 @@ test(
     const labels = Array.from({ length: 30 }, (_, index) => `LABEL a${index}=$B\n`).join("");
     const grown = `ARG A=${"x".repeat(1000)}\nARG B=${"$A".repeat(10)}\n${labels}`;
     const refused = [
-      [grown, /The configuration of the image has \d+ characters .*Less than 256000 are possible/],
+      [grown, /The configuration of the image has \d+ characters .*Fewer than 256000 are possible/],
       ["VOLUME /data /data/more\n", /names the volume \/data\/more\/ within another one/],
       [
         `VOLUME ${Array.from({ length: 11 }, (_, index) => `/v${index}`).join(" ")}\n`,

@@ -98,7 +98,7 @@ test("a file that cannot be read fails the build with its name, line and byte, i
         "requirements.txt": "-r a/more.txt\n",
         "a/more.txt": Buffer.from("idna\n", "utf16le"),
       },
-      "a/more.txt has a byte 0 in line 1, so it is no text, or UTF-16 without a byte order mark. Save it as UTF-8.",
+      "a/more.txt has a byte 0 in line 1, so it is not text, or is UTF-16 without a byte order mark. Save it as UTF-8.",
     ],
     [
       {

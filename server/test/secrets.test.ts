@@ -114,7 +114,10 @@ test("who sets a name with a trap is told what it does", async (t) => {
   );
   assert.doesNotMatch(set.body.message, /sesame|FINE/);
   const again = await api.call("PATCH", ofProject, { body: { ...body, FINE: "other" } });
-  assert.equal(again.body.message, "1 secret was changed; replicas see it when they start.");
+  assert.equal(
+    again.body.message,
+    "1 secret was changed; replicas see the change when they start.",
+  );
 });
 
 test("two replacements at once end as one of the two", async (t) => {

@@ -143,7 +143,7 @@ export class SigningKeys {
       return this.#parts.sealer.open(sealed, context).reveal();
     } catch (error) {
       throw new CannotStart(
-        "The database was used with a different secret key: set SLIPWAY_SECRET_KEY to that key (old keys may follow the new one, separated by commas), or restore its secret.key in the data folder.",
+        "The database was used with a different secret key: set SLIPWAY_SECRET_KEY to that key (old keys may follow the new one, separated by commas), or restore the file secret.key in the data folder.",
         { cause: error },
       );
     }

@@ -36,7 +36,7 @@ export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }
   const polls = new RateLimit({
     max: pollsMax,
     clock,
-    text: tooMany("Device logins were requested"),
+    text: tooMany("Device logins were polled"),
   });
   const codes = new RateLimit({ max: codesMax, clock, text: tooMany("Codes were looked up") });
   return {

@@ -104,7 +104,7 @@ function readerOf(headers: IncomingHttpHeaders, dataBytesMax: number): BusboyIns
 }
 
 function incomplete(cause: unknown): Fault {
-  return new Fault("malformed", "The body is no complete multipart/form-data.", { cause });
+  return new Fault("malformed", "The body is not complete multipart/form-data.", { cause });
 }
 
 function dataTooLarge(bytesMax: number): Fault {

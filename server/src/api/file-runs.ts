@@ -63,7 +63,7 @@ async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof f
       requires: (permission) => requirePermission(call, permission),
     });
     if (!(await uploads.use(file, uploadId)))
-      throw new Fault("conflict", "Another deployment took its place just now.");
+      throw new Fault("conflict", "Another deployment replaced the file just now.");
     return { runId };
   } finally {
     await uploads.discard(file);

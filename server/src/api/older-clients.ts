@@ -101,7 +101,7 @@ function singleValue(name: string, values: unknown): unknown {
   throw refused({
     field: name,
     given: different,
-    allowed: `${String(first)}, which it also is in this query`,
+    allowed: `${String(first)}, since the query also says so`,
   });
 }
 

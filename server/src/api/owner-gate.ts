@@ -28,7 +28,7 @@ export class OwnerGate {
   constructor({ ownerKeyOf }: { readonly ownerKeyOf: OwnerKeyOf }, bounds: Bounds) {
     const { max, ownerMax, ownerWaitingMax, what } = bounds;
     const ownerMaxText = ownerMax === "half" ? Math.ceil(max / 2) : ownerMax;
-    const message = `Too many requests for ${what} at once: at most ${ownerMaxText} of one owner's projects are answered and ${ownerWaitingMax} wait, ${max} of all are answered; try again when some have been.`;
+    const message = `Too many requests for ${what} at once: at most ${ownerMaxText} are answered for the projects of one owner while ${ownerWaitingMax} wait, and ${max} on the whole platform. Try again later.`;
     this.#ownerKeyOf = ownerKeyOf;
     this.#refusal = () => new Fault("rate_limited", message, { retryAfterSeconds: 1 });
     this.#gate = new Gate({

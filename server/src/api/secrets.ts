@@ -22,7 +22,7 @@ export function secretHandlers({ secrets }: HandlerParts) {
     const restartedText = `${restarted} ${restarted === 1 ? "app is" : "apps are"} restarted, one replica after the other`;
     const message = restarts
       ? `${changedText}; ${restartedText}.`
-      : `${changedText}; replicas see it when they start.`;
+      : `${changedText}; replicas see the change when they start.`;
     return { message: [message, ...warnings.slice(0, warningsShownMax)].join(" ") };
   };
   return {

@@ -62,7 +62,7 @@ function usageTable({ lines, usageMicros }: Content): string {
   ]);
   const head = [
     "App",
-    "Of",
+    "Used by",
     "Compute",
     "Seconds",
     "GPU seconds",

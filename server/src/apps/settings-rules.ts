@@ -149,7 +149,7 @@ function ignoredWithDockerfile(settings: AppSettings): string[] {
   const hasPackages = [pip, apt, conda, paths].some((table) => Object.keys(table).length > 0);
   const hasCommands = settings.preBuildCommands.length + settings.shellCommands.length > 0;
   const packagesEffect =
-    "the dependency tables count only as far as it copies requirements.txt, pkglist.txt or conda_pkglist.txt";
+    "the dependency tables have an effect only if the Dockerfile copies requirements.txt, pkglist.txt or conda_pkglist.txt";
   const effects = [
     ...(hasCommands ? ["the build commands have no effect"] : []),
     ...(hasPackages ? [packagesEffect] : []),

@@ -121,7 +121,7 @@ describe("where a setting comes from", () => {
     assert.deepEqual(settings.dependencies.pip, { torch: ">=2.0", "ruamel.yaml": "latest" });
     assert.deepEqual(settings.dependencies.paths, { apt: "pkglist.txt" });
     assert.deepEqual(warnings, [
-      "dockerfilePath is docker/Dockerfile, so the build commands have no effect, and the dependency tables count only as far as it copies requirements.txt, pkglist.txt or conda_pkglist.txt.",
+      "dockerfilePath is docker/Dockerfile, so the build commands have no effect, and the dependency tables have an effect only if the Dockerfile copies requirements.txt, pkglist.txt or conda_pkglist.txt.",
     ]);
   });
 

@@ -15,7 +15,7 @@ type Entry = { readonly event: ReplicaEvent } | { readonly lines: readonly Repli
 /** The maximum size of the file; further lines are dropped. */
 const bytesMax = 64_000_000;
 const dropped =
-  "[slipway] Further lines were dropped: the platform was stopped, and keeps a bounded number of them until its start.";
+  "[slipway] Further lines were dropped: while the platform is stopped, only a limited number is kept.";
 
 /** Returns a sink that appends to the file. */
 export function keepingSink(file: string): ReplicaSink {

@@ -17,7 +17,7 @@ export const inOrderMs = 2_000;
 export function droppedText(count: number | null): string {
   let dropped = "Lines were";
   if (count !== null) dropped = count === 1 ? "1 line was" : `${count} lines were`;
-  return `[slipway] ${dropped} dropped here: the app wrote faster than its lines can be stored.`;
+  return `[slipway] ${dropped} dropped here: the app wrote faster than its lines could be stored.`;
 }
 
 /** What a driver's reader of the output of one replica needs. */

@@ -55,7 +55,7 @@ test("what cannot be read is refused with its name, the line and the byte", () =
   );
   assert.match(
     problemOf(Buffer.from("a\nb", "utf16le")),
-    /has a byte 0 in line 1, so it is no text, or UTF-16 without/,
+    /has a byte 0 in line 1, so it is not text, or is UTF-16 without/,
   );
   assert.match(
     problemOf(Buffer.from([0xff, 0xfe, 0x00, 0xd8])),

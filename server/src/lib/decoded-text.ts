@@ -22,7 +22,7 @@ export function decodeText(bytes: Uint8Array, name: string): string {
   const zero = text.indexOf("\0");
   if (zero < 0) return text;
   const line = text.slice(0, zero).split("\n").length;
-  const consequence = "so it is no text, or UTF-16 without a byte order mark";
+  const consequence = "so it is not text, or is UTF-16 without a byte order mark";
   throw new Fault(
     "invalid",
     `${name} has a byte 0 in line ${line}, ${consequence}. Save it as UTF-8.`,

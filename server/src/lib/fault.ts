@@ -38,7 +38,10 @@ export const faultTable = {
     status: 422,
     meaning: "The Idempotency-Key was used for another request within 24 hours.",
   },
-  not_usable: { status: 422, meaning: "It exists, but can no longer be used, or not here." },
+  not_usable: {
+    status: 422,
+    meaning: "It exists, but can no longer be used, or cannot be used here.",
+  },
   rate_limited: {
     status: 429,
     meaning: "Too many requests; try again after the time in Retry-After.",

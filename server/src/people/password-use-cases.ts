@@ -239,5 +239,5 @@ function linkEnded(): Fault {
 }
 
 function resetText(person: PersonRow, url: Secret): string {
-  return `Hello ${person.name},\n\nsomeone, hopefully you, requested a new password for Slipway. Use this link to set it; the link works once, within an hour:\n\n${url.reveal()}\n\nIf this was not you, ignore this message: your password stays the same.\n`;
+  return `Hello ${person.name},\n\nSomeone, hopefully you, requested a new password for Slipway. Use this link to set it; the link works once, within an hour:\n\n${url.reveal()}\n\nIf this was not you, ignore this message: your password stays the same.\n`;
 }

@@ -52,7 +52,7 @@ const removed: ExitSummary = {
   reason: "The replica's container was removed from outside the platform.",
 };
 const stopped =
-  "The replica's container was stopped from outside the platform: with its engine, or by somebody who may use that.";
+  "The replica's container was stopped from outside the platform: with its engine, or by somebody who may use the engine.";
 const restarted = "The replica's container was restarted from outside the platform.";
 const goneStatuses = [404, 409];
 /**

@@ -39,7 +39,7 @@ export async function checkImage(
   const [, size, length, text = ""] = /^(\d+) (\d+) ?(.*)$/s.exec(answer) ?? [];
   if (text === "") {
     throw new BuildFailed(
-      `The configuration of the image has ${length} characters (labels, variables and the like). Less than ${configCharactersMax} are possible: make them smaller, and ${buildAgain}.`,
+      `The configuration of the image has ${length} characters (labels, variables and the like). Fewer than ${configCharactersMax} are possible: make them smaller, and ${buildAgain}.`,
     );
   }
   const config = JSON.parse(text) as ImageConfig;
@@ -63,7 +63,7 @@ export async function checkImage(
   log(
     "code",
     "platform",
-    `The image exposes ${exposes}. The app is called at its setting port; port 0 means ${ifZero}.`,
+    `The image exposes ${exposes}. The app is called at the port of its settings, where 0 means ${ifZero}.`,
   );
   return port;
 }

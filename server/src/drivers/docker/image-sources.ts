@@ -89,7 +89,7 @@ function matches(registry: string, pattern: string): boolean {
 export function registryRefused(image: string): BuildFailed {
   const registry = registryIn(image).slice(0, 200);
   return new BuildFailed(
-    `The image ${image.slice(0, 300)} is at ${registry}, and builds may pull from ${usualRegistries.join(", ")} and what the operator has added: a registry can have the engine fetch any address of its machine. Use one of these, or ask the operator to add ${registry} to SLIPWAY_DOCKER_REGISTRIES; then ${buildAgain}.`,
+    `The image ${image.slice(0, 300)} is at ${registry}, but builds may pull only from ${usualRegistries.join(", ")} and registries that the operator has added, since a registry can make the engine fetch any address that its machine reaches. Use one of these, or ask the operator to add ${registry} to SLIPWAY_DOCKER_REGISTRIES; then ${buildAgain}.`,
   );
 }
 

@@ -85,6 +85,7 @@ export class GpuWatch {
   #update(seen: SeenCards): void {
     const cards = seen.kind === "seen" ? seen.cards : [];
     if (seen.kind === "seen") {
+      this.#lastReason = "";
       this.#use = new Map();
       for (const { id, use } of cards) if (use !== null) this.#use.set(id, use);
     } else this.#logOnce(seen.reason, "GPUs cannot be looked at; what is known of them stays");

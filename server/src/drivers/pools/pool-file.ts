@@ -102,7 +102,7 @@ function refusePrices(path: string, table: file.Table): void {
   const key = ["price", "prices"].find((name) => Object.hasOwn(table, name));
   if (key === undefined) return;
   throw new file.OperatorFileRefused(
-    `${path}.${key} is unknown: prices are not of a pool, but of its compute types, provider and region, in the file that SLIPWAY_PRICES_FILE names (docs/guides/billing-and-coupons.md).`,
+    `${path}.${key} is unknown: a pool has no prices of its own. They depend on compute type, provider and region, in the file that SLIPWAY_PRICES_FILE names (docs/guides/billing-and-coupons.md).`,
   );
 }
 

@@ -53,7 +53,7 @@ const rules: readonly Rule[] = [
   {
     form: /SSLCertVerificationError|CERTIFICATE_VERIFY_FAILED|invalid peer certificate/i,
     sentence: () =>
-      "The certificate of the package index is not trusted here: the operator can name a file of authorities that are, with PIP_CERT for pip and SSL_CERT_FILE for uv, where the platform starts.",
+      "The certificate of the package index is not trusted here: the operator can name a file of trusted authorities in the platform's environment, with PIP_CERT for pip and SSL_CERT_FILE for uv.",
   },
   {
     form: /(?:Failed to establish a new connection|Temporary failure in name resolution|Connection refused|ConnectTimeout|ReadTimeout|Max retries exceeded|error sending request|dns error|tcp connect error)/i,
@@ -65,7 +65,7 @@ const rules: readonly Rule[] = [
     // like one that lacks the package.
     form: /Looking in indexes: [^]*No matching distribution found for ([^\s(]+)/i,
     sentence: ([, name]) =>
-      `There is no ${name} that works with this Python, or one of the package indexes (see above) refuses the credentials, of which pip says nothing: check its name and version ${where}, the pythonVersion, and the secrets in the index's address.`,
+      `There is no ${name} that works with this Python, or one of the package indexes (see above) refuses the credentials (pip does not say so): check its name and version ${where}, the pythonVersion, and the secrets in the index's address.`,
   },
   {
     form: /No matching distribution found for ([^\s(]+)/i,

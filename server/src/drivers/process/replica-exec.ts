@@ -45,7 +45,7 @@ export function execInSandbox(scope: ExecScope, exec: ExecCommand): RunningExec 
   }
   if (!hasEntry({ pid, entry: replicaId }))
     throw new ExecRefused(
-      "The replica is of an older version of the platform. Restart the app: slipway apps restart.",
+      "The replica was started by an older version of the platform. Restart the app: slipway apps restart.",
     );
   if (exec.terminal !== null && !existsSync(terminalProgram))
     throw new ExecRefused(
