@@ -7,13 +7,14 @@ import type { AccountRows, TokenRow } from "./token-store.ts";
 
 /**
  * A token is `active` while it is valid, `expired` after its end, and `revoked` when it was ended
- * earlier. An account has the best state of its tokens, in this order.
+ * earlier. An account has the state of its best token: `active` is better than `expired`, and
+ * `expired` than `revoked`.
  */
 export type TokenState = "active" | "expired" | "revoked";
 
 export type LastUse = { readonly at: Date; readonly address: string | null };
 
-/** One token as shown; also the part of an account that is like a token. */
+/** One token as shown. An account is shown with these fields, too. */
 export type TokenView = {
   readonly id: TokenId;
   readonly state: TokenState;

@@ -26,6 +26,7 @@ export async function currentCaller(
   }
   const row = await tokenById(db, caller.tokenId);
   if (row === undefined || row.revoked_at !== null) {
+    // With the kind of an operator, the caller would still be allowed everything.
     return { ...caller, kind: "service_account", role: null, permissions: new Set() };
   }
   const permissions = row.permissions === null ? null : new Set(row.permissions as Permission[]);

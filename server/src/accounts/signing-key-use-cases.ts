@@ -34,8 +34,8 @@ export class SigningKeyUseCases {
 
   /**
    * Ends a retired key and its signatures. Throws `Fault("conflict")` for the current key and,
-   * unless forced, while tokens with a row that the key has signed are valid. Access tokens of
-   * people have no row, and are not counted: they last only some hours.
+   * unless forced, while a token signed by the key is valid. Only tokens with a row count: access
+   * tokens of people have none, and last only some hours.
    */
   async withdraw(id: string, isForced: boolean, by: By): Promise<CountedKey> {
     const key = await this.#keyById(id);

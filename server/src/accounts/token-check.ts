@@ -31,7 +31,7 @@ const knownMax = 10_000;
 const refusedMs = 5_000;
 /** Few, since anybody can make up bad tokens. */
 const refusedMax = 1_000;
-/** How long the lookup of a token that was valid before may take until the cache has to do. */
+/** How long the lookup of a token that was valid before may take; after that, the cache decides. */
 const lookupMsMax = 2_000;
 /** The pause before the next lookup if the database has not answered. */
 const lookupPauseMs = 5_000;
@@ -45,8 +45,8 @@ export class TokenCheck {
   readonly #lookUp: (claims: Claims) => Promise<Found | null>;
   readonly #known: LruMap<string, Found>;
   /**
-   * The results for tokens that were valid at their last lookup, also when the next one is due.
-   * Null: the token has changed since then.
+   * The last results for tokens that their last lookup found valid. They stay here when a new
+   * lookup is due. Null: the token has changed since then.
    */
   readonly #lastValid: LruMap<string, Found | null>;
   readonly #refused = new LruMap<string, Refused>(refusedMax);

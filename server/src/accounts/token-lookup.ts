@@ -36,7 +36,8 @@ function callerOf(row: TokenRow): TokenCaller {
     accountId: row.account_id,
     projectId: row.project_id,
     role: row.role,
-    // The platform itself wrote the names; one from a later version grants nothing here.
+    // The platform itself wrote these permissions; one that only a later version knows grants
+    // nothing.
     permissions: row.permissions === null ? null : new Set(row.permissions as Permission[]),
     name: row.name,
   };

@@ -29,7 +29,7 @@ const addressesOfBatchMax = 20;
  * new address is no news.
  */
 const addressesMax = 100;
-/** When the addresses are too many, one that was unused for this long is forgotten. */
+/** When an account has too many addresses, those that were unused for this long are forgotten. */
 const unusedMs = 90 * 86_400_000;
 /** How precisely the last use of an address is stored. */
 const refreshMs = 3_600_000;

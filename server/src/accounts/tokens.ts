@@ -1,5 +1,5 @@
-// Issues and revokes tokens: signed JWTs that are never stored. The row makes a token revocable,
-// and holds everything needed to sign it again.
+// Issues tokens: signed JWTs that are never stored. The row of a token makes it revocable, and
+// holds everything that is needed to sign it again.
 import type { JWTPayload } from "jose";
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";

@@ -1,5 +1,6 @@
 // Route handlers for the API keys of a project: tokens that can only call its apps. Published
-// clients that fetch such a token before they call an app search the list for `cerebrium_jwt`.
+// clients fetch such a token before they call an app: they search the list for the source
+// `cerebrium_jwt`.
 import type { z } from "zod";
 import type { apiKey } from "@slipway/contract/token-fields.ts";
 import type { AccountView } from "#accounts/account-view.ts";

@@ -120,7 +120,8 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
     gitBranch: settings.gitBranch,
     gitPath: settings.gitPath,
     internalEndpoint: appEndpoint(urls, projectId, app.name),
-    // Browsers send no token when they open a page, so only an app without authentication has one.
+    // Browsers send no token when they open a page, so only an app without authentication has a
+    // page.
     pageUrl:
       settings.runtime === "custom" && settings.disableAuth
         ? pageOfApp(urls, projectId, app.name)

@@ -1,6 +1,6 @@
 // One call of the management API as its handler sees it: the caller, validated ids, and pages of
-// lists. Parameters and bodies are read by the rows of the contract's tables, and every refusal has
-// the same wording.
+// lists. Parameters and bodies are read as the contract's tables define them, and all refusals are
+// worded alike.
 import { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
@@ -24,7 +24,8 @@ import type { Page } from "#lib/page-token.ts";
 declare module "fastify" {
   interface FastifyRequest {
     /**
-     * The client's address. If the sender is a trusted proxy, it is the address that it reports.
+     * The client's address. If the sender is a trusted proxy, it is the address that this proxy
+     * reports.
      */
     readonly clientAddress: string;
   }
@@ -42,8 +43,8 @@ export type ApiCall = {
   /** Validated by the route's table; omitted values have their default. */
   readonly query: Readonly<Record<string, string | number | boolean | null>>;
   /**
-   * Long answers call it repeatedly. Throws `Fault` when the caller has lost the permission. Uses
-   * only cached data.
+   * Throws `Fault` when the caller has lost the permission. Long answers call this repeatedly, so
+   * it uses only cached data.
    */
   readonly admit: () => Promise<void>;
   /** Parsed JSON of any shape; undefined: the request has no body. */

@@ -94,7 +94,7 @@ async function stream(
     await write(response, ": connected\n\n", signal);
     await sendEvents((text) => write(response, text, signal), signal);
   } catch (error) {
-    // A `Fault` means that the caller has lost the permission, and learns it at the next request.
+    // A `Fault` means that the caller has lost the permission; the next request tells the caller.
     if (!signal.aborted && !(error instanceof Fault))
       parts.log.error({ err: error, requestId: request.id }, "a live stream of events broke");
   } finally {

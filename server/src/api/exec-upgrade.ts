@@ -40,7 +40,8 @@ export function takeExecSocket(api: FastifyInstance, upgrade: Upgrade): void {
   response.shouldKeepAlive = false;
   response.assignSocket(socket as Socket);
   response.once("finish", () => {
-    // The socket must be destroyed: nobody reads from it any more, so it would never see its end.
+    // The socket must be destroyed: nobody reads from it any more, so nobody would notice when the
+    // client closes the connection.
     socket.once("finish", () => socket.destroy());
     socket.end();
   });

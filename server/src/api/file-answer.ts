@@ -103,7 +103,7 @@ async function* bytesOf(file: FileHandle, { first, last }: ByteRange): AsyncGene
   }
 }
 
-/** Encodes as in RFC 8187; `encodeURIComponent` leaves four characters that it forbids. */
+/** Encodes as in RFC 8187, which forbids four characters that `encodeURIComponent` leaves. */
 function encodeName(name: string): string {
   return encodeURIComponent(name).replace(
     /['()*]/g,

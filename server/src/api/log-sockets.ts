@@ -35,7 +35,7 @@ type Source = {
 const paths = { build: "/ws-build-logs", app: "/ws-logs" };
 /** Clients send nothing but pings. */
 const messageBytesMax = 1024;
-/** A client that has not answered a ping until the next one is gone. */
+/** A client is gone if it has not answered one ping when the next one is due. */
 const pingEveryMs = 30_000;
 const pageSize = 1000;
 const refusalBytesMax = 10_000;
@@ -299,8 +299,8 @@ function afterOf(text: string | null): number {
 }
 
 /**
- * The time of a line, with digits of its number below the millisecond. Clients take two lines of
- * one app and run with the same time for the same line.
+ * The time of a line, with the last digits of the line's number after the milliseconds: clients
+ * take two lines for the same one when app, run and time are equal.
  */
 function distinctTime(line: Line): string {
   const number = Number(line["lineNumber"]) % 1_000_000;

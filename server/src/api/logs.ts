@@ -47,8 +47,8 @@ async function pageOfBuild(
   { builds, buildLogs }: HandlerParts,
 ): Promise<z.infer<typeof answers.buildLogPage>> {
   const build = buildOf(call);
-  // Read the status first: lines that arrive between the two reads then belong to a status that is
-  // still open.
+  // The status is read before the lines: if it says that the build has ended, no line is still to
+  // come.
   const { status } = await builds.get(build);
   const after = lineNumber(call.query["nextToken"]) ?? 0;
   const { lines, hasMore } = await buildLogs.page(build.buildId, {

@@ -71,9 +71,7 @@ export class IgnoredNames {
   }
 }
 
-/**
- * The value that a parameter which the route does not define repeats; undefined: it repeats none.
- */
+/** For a parameter that the route does not define, the value that it repeats; undefined: none. */
 function repeatedValue(
   name: string,
   projectId: string | undefined,

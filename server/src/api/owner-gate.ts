@@ -8,8 +8,9 @@ import type { ProjectId } from "#lib/ids.ts";
 type Bounds = {
   readonly max: number;
   /**
-   * The maximum number of requests that the projects of one owner may run at once. `half`: another
-   * one runs only while fewer run than slots are free, so at most half of `max`, rounded up.
+   * The maximum number of requests that the projects of one owner may run at once. `half`: an owner
+   * with fewer running requests than there are free slots may run another one, so one owner gets at
+   * most half of `max`, rounded up.
    */
   readonly ownerMax: number | "half";
   readonly ownerWaitingMax: number;

@@ -138,8 +138,8 @@ export function trierOf(call: ApiCall, { urls }: HandlerParts): Trier {
 }
 
 /**
- * The refresh token of the body, or without one that of the cookie, which only pages of the
- * platform may use. The value is empty when there is neither.
+ * The refresh token in the body or, if there is none, in the cookie, which only pages of the
+ * platform may use. The value is empty when neither has a token.
  */
 function refreshTokenOf(
   call: ApiCall,

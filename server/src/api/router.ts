@@ -87,7 +87,7 @@ function addPlainRoute(
   api.route({
     method: route.method,
     url: urlOf(route.path),
-    // Runs before the body is read: a caller without the permission is refused whatever it
+    // Runs before the body is read: a caller without the permission is refused, whatever the body
     // contains.
     onRequest: async (request, reply) => {
       await handle.beforeBody?.(request, reply);

@@ -28,8 +28,8 @@ import type { HandlerParts } from "./parts.ts";
 /** A result may be large, and stays in memory until it is sent. */
 const results = { max: 8, ownerMax: 4, ownerWaitingMax: 100, what: "results" };
 /**
- * The list of successful runs has no index: among a million failed runs, it takes half a second to
- * find them.
+ * The list of successful runs has no index: finding these among a million failed runs takes half a
+ * second.
  */
 const successes = { max: 4, ownerMax: 2, ownerWaitingMax: 100, what: "lists of successful runs" };
 /** Redriving or purging many dead runs takes a database connection for seconds. */

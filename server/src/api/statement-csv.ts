@@ -27,7 +27,10 @@ const columns = [
 
 type Values = Partial<Record<(typeof columns)[number], string | number>>;
 
-/** The whole text, with a header line. The amounts of the other records add up to the total. */
+/**
+ * The whole text, with a header line. The last record is the total, to which the amounts of the
+ * others add up.
+ */
 export function statementCsv(statement: StatementContent): string {
   const records: Values[] = [
     ...statement.lines.map((line) => ({
@@ -66,8 +69,8 @@ export function statementCsv(statement: StatementContent): string {
 }
 
 /**
- * One value of a record. Spreadsheets must not read texts that people choose as formulas; negative
- * amounts must stay numbers.
+ * One value of a record. Texts that people choose are written so that no spreadsheet takes them for
+ * formulas; negative amounts must stay numbers.
  */
 function cell(value: string | number, column: (typeof columns)[number]): string {
   const text = String(value);

@@ -32,7 +32,7 @@ export function readUnreadBodies(api: FastifyInstance, clock: Clock): void {
 /** Whether the rest of the request's body is still to arrive. */
 function isArriving(request: IncomingMessage): boolean {
   const { complete, destroyed, headers } = request;
-  // A client that waits for `100 Continue` before it sends its body does not get it any more.
+  // A client that waits for `100 Continue` before it sends its body no longer gets that.
   if (complete || destroyed || headers.expect !== undefined) return false;
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }

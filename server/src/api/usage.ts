@@ -76,8 +76,8 @@ function monthOf({ query }: ApiCall): string | null {
 }
 
 /**
- * The period of the query, without the day `to`. Without `to` it ends after today, and without
- * `from` it begins with the month of its last day.
+ * The period of the query; the day `to` is not part of it. Without `to`, today is the last day;
+ * without `from`, the period begins with the month of its last day.
  */
 function windowOf(call: ApiCall, nowMs: number): { readonly from: string; readonly to: string } {
   const requestedFrom = dayOf(call, "from");

@@ -1,5 +1,5 @@
-// The fields of an app that say what its replicas need of a machine, its engine, its network and
-// its sandbox, for the check of whether they can have it here. Pure.
+// The settings of an app that say what its replicas need from a machine: hardware, engine, network
+// and sandbox. They decide whether a replica could ever start here. Pure.
 import type { Advised } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { ResolvedSettings } from "./settings.ts";

@@ -170,7 +170,7 @@ async function findTarget(
   const why = whyNotStartable(target, live);
   if (why !== null)
     throw new Fault("conflict", `The app cannot go back to v${target.number}: ${why}`);
-  // Throws when this version cannot read them.
+  // Throws when this version cannot read the settings.
   releaseSettings(target.settings);
   return target;
 }

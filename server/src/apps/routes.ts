@@ -17,7 +17,10 @@ export type AppRoute = {
   readonly appId: AppId;
   readonly projectId: ProjectId;
   readonly appName: string;
-  /** The setting of the live release; before the first release, that of the latest request. */
+  /**
+   * The setting of the live release; before the first release, that of the request, or else of the
+   * latest build.
+   */
   readonly disableAuth: boolean;
   /**
    * The pages of other origins that may read why the app has no release. Absent: the app has a
@@ -37,11 +40,11 @@ export type AppRoute = {
     readonly settings: AppSettings;
   } | null;
   /**
-   * The roll-out under way: its release is to get `share` percent of the calls. `stepEndsAt`: null
-   * while it is paused.
+   * The roll-out under way: its release is to get `share` percent of the calls, and `stepEndsAt` is
+   * null while it is paused. Null: there is none, or the settings of its release cannot be read.
    */
   readonly rollOut: RouteRollOut | null;
-  /** The release that was taken back last because it was worse. */
+  /** The release that the latest roll-out took back because it was worse; null: none. */
   readonly refusedReleaseId: ReleaseId | null;
   /** Why the live release cannot take calls: its stored settings cannot be read. */
   readonly unreadable?: string;
@@ -145,8 +148,8 @@ export class Routes {
   }
 
   /**
-   * Resolves when `find` returns the committed state of the app. Retries in the background when the
-   * database fails.
+   * Resolves when `find` returns the committed state of the app. If the database fails, resolves at
+   * once, and tries again in the background.
    */
   async refresh(appId: AppId): Promise<void> {
     try {

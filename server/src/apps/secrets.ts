@@ -104,7 +104,7 @@ export class Secrets {
   /**
    * Replaces all secrets of a scope, and restarts the apps that use them if requested. Throws
    * `Fault("not_found")` when the app does not exist, and `Fault("invalid")` for a name that would
-   * break apps, unless it was there before.
+   * break apps, unless that secret stays as it was.
    */
   async replace(
     scope: store.SecretScope,

@@ -30,7 +30,7 @@ export type ChangeInput = {
   readonly change: ChangeRequest;
   /** The release that is being rolled out, or else the live one; null: none takes calls yet. */
   readonly release: ReleaseSettings | null;
-  /** A build that is under way has the settings of its start. */
+  /** True while a build is under way: it uses the settings of its start, not the changed ones. */
   readonly isBuilding: boolean;
   readonly providers: readonly string[];
 };

@@ -1,6 +1,6 @@
 // Resolves the settings of an app, as a pure function. A value of the body counts first, then one
-// of config_toml, then one of the TOML file of the repository, then the default. The API calls it
-// with what the request contains, the build after reading the repository.
+// of config_toml, then one of the TOML file of the repository, then the default. The API resolves
+// what a request contains; a build resolves again when it has read the repository.
 import { isDeepStrictEqual } from "node:util";
 import { allowedText, fieldSchema } from "@slipway/contract/field.ts";
 import { appFields, type FieldName, type FieldValue } from "@slipway/contract/app-fields.ts";
@@ -247,7 +247,7 @@ class GivenValues {
     return value as FieldValue<Name>;
   }
 
-  /** Reads the app's name, which a file may have instead. */
+  /** Reads the app's name, which may be in a file instead of the request. */
   #name(): string {
     const value = this.value("name");
     if (value !== undefined) return value;
@@ -309,8 +309,8 @@ export function withDefaults(settings: GivenSettings): AppSettings {
     ...tableDefaults,
     gpuCount: isCpu ? 0 : 1,
     replicaConcurrency,
-    // A small limit fills one replica after another, so that the others may go idle; a large one
-    // spreads calls.
+    // With a small limit, calls fill one replica after another, so that the others may go idle;
+    // with a large one, calls are spread.
     loadBalancingAlgorithm: replicaConcurrency <= 3 ? "first-available" : "round-robin",
     preBuildCommands: [],
     shellCommands: [],

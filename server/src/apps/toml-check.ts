@@ -50,7 +50,9 @@ export function checkToml(
   return { settings, warnings: allWarnings, problem: isReported ? null : whole.problem };
 }
 
-/** The setting alone; `runtime` with the settings that start a custom one, which it needs. */
+/**
+ * The setting alone, but `runtime` together with the settings that say how a custom runtime starts.
+ */
 function withNeededSettings(name: string, files: FileSettings): FileSettings {
   const names = name === "runtime" ? ["runtime", "entrypoint", "dockerfilePath"] : [name];
   return Object.fromEntries(Object.entries(files).filter(([fileName]) => names.includes(fileName)));

@@ -181,7 +181,7 @@ function refuseDeployed({
   );
 }
 
-/** The hash that is stored of the key in an upload's address. */
+/** The stored form of the key in the address of an upload: its hash. */
 export function hashOfUploadKey(key: string): Buffer {
   return createHash("sha256").update(key).digest();
 }

@@ -1,5 +1,5 @@
-// The audit log for readers: pages of a project's entries, newest first, back to the end of their
-// retention.
+// The audit log for readers: pages of a project's entries, newest first, as far back as entries are
+// kept.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
