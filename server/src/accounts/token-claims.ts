@@ -24,8 +24,8 @@ export type PersonClaims = Pick<PersonCaller, "kind" | "personId" | "sessionId">
 export type Claims = TokenClaims | PersonClaims;
 
 /**
- * The keys are loaded for an unknown key id, because another platform may just have created the
- * key; but not more often than this, so that invented ids cannot overload the database.
+ * The minimum time between two loads of the keys for unknown key ids: another platform may just
+ * have created such a key, but invented ids must not overload the database.
  */
 const unknownKeyLoadMs = 1_000;
 

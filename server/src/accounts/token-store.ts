@@ -20,8 +20,8 @@ export type AccountRows = {
 };
 
 /**
- * The maximum of tokens shown per account: at most two are valid, the others document the last
- * rotations.
+ * The maximum number of tokens shown per account: at most two are valid, and the others show the
+ * last rotations.
  */
 const tokensShown = 5;
 

@@ -255,8 +255,8 @@ export function pageWanted({ query }: ApiCall): {
 }
 
 /**
- * The page that a request for a list of numbered rows asks for, newest first: `before` is the
- * number of the last row of the page before. The contract has validated the types of the values.
+ * The wanted page of a list of numbered rows, newest first. `before` is the number of the last row
+ * of the previous page. The contract has validated the types of the values.
  */
 export function pageBefore({ query }: ApiCall): {
   readonly size: number;

@@ -1,5 +1,5 @@
-// Answers requests whose path exists but whose method it does not support: with 405 and the allowed
-// methods, and OPTIONS with 204 and the same list. This is a hook on requests that match no route,
+// Answers requests with a method that their path does not have: with 405 and the allowed methods
+// or, for OPTIONS, with 204 and the same list. This is a hook on requests that match no route,
 // since a route for each such method would double the time that the API takes to start.
 import { METHODS } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";

@@ -1,6 +1,6 @@
 // The management API: a Fastify instance without its own listener. The platform awaits
-// `instance.ready()`, then hands it all requests that are not calls of apps by
-// `instance.routing(request, response)`, and ends it with `close()`.
+// `instance.ready()`, then hands all requests that are not calls of apps to
+// `instance.routing(request, response)`, and ends the instance with `close()`.
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import {

@@ -23,19 +23,19 @@ type Cookie = {
 
 /** Sets the session cookie. `baseUrl` decides whether plain HTTP is allowed. */
 export function setSessionCookie(reply: FastifyReply, value: Secret, baseUrl: string): void {
-  const sessionOnly = { name: "session", sameSite: "Strict" } as const;
+  const sessionFields = { name: "session", sameSite: "Strict" } as const;
   void reply.header(
     "set-cookie",
-    headerValue({ ...sessionOnly, value: value.reveal(), maxAge: maxAgeSeconds }, baseUrl),
+    headerValue({ ...sessionFields, value: value.reveal(), maxAge: maxAgeSeconds }, baseUrl),
   );
 }
 
 /** Sets the device cookie. */
 export function setDeviceCookie(reply: FastifyReply, value: Secret, baseUrl: string): void {
-  const deviceOnly = { name: "device", sameSite: "Lax" } as const;
+  const deviceFields = { name: "device", sameSite: "Lax" } as const;
   void reply.header(
     "set-cookie",
-    headerValue({ ...deviceOnly, value: value.reveal(), maxAge: deviceMaxAgeSeconds }, baseUrl),
+    headerValue({ ...deviceFields, value: value.reveal(), maxAge: deviceMaxAgeSeconds }, baseUrl),
   );
 }
 

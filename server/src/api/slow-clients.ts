@@ -3,7 +3,7 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "#lib/clock.ts";
 
-/** A client gets half a minute for each part, plus the time that it takes at 128 kbit/s. */
+/** A client gets half a minute for each part, plus the time that the part takes at 128 kbit/s. */
 const baseLimitMs = 30_000;
 const bytesPerMsMin = 16;
 

@@ -12,7 +12,7 @@ import type { HandlerParts } from "./parts.ts";
 import { OwnerGate } from "./owner-gate.ts";
 import { uploadUrl } from "./urls.ts";
 
-/** Each is an open file and a connection for as long as its client takes. */
+/** Each download keeps a file and a connection open until its client has everything. */
 const downloads = { max: 20, ownerMax: 4, ownerWaitingMax: 20, what: "downloads" };
 const waitMs = 20_000;
 

@@ -32,7 +32,7 @@ export function volumeUploadHandlers({ volumeUploads, urls }: HandlerParts) {
     },
     async putVolumePart(call) {
       const numberText = pathPart(call.request, "part_number") ?? "";
-      // No part has the number 0, so it is refused.
+      // Anything else becomes 0, which is refused, since no part has this number.
       const number = /^\d{1,5}$/.test(numberText) ? Number(numberText) : 0;
       const { "content-length": length } = call.request.headers;
       const arriving = {

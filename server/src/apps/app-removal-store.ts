@@ -92,7 +92,7 @@ async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> 
 /**
  * The steps that remove the rows of a deleted app, in order. Replicas and builds stay until they
  * have ended and are metered, runs until they have ended. Deliveries that are still tried stay for
- * an hour after the deletion.
+ * up to an hour after the deletion.
  */
 export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep[] {
   const ofApp = sql`app_id = ${id}`;

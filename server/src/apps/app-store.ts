@@ -14,7 +14,7 @@ import type { Tables } from "#store/tables.ts";
 
 /** A row of an app. */
 export type AppRow = Selectable<Tables["apps"]>;
-/** A build row without the columns of its source. */
+/** The columns of a build that the API shows. */
 export type BuildRow = Awaited<ReturnType<typeof readBuilds>>[number];
 export type ReplicaRow = Selectable<Tables["replicas"]>;
 
@@ -35,9 +35,9 @@ export async function insertApp(tx: Tx, app: Insertable<Tables["apps"]>): Promis
 }
 
 /**
- * Locks an app's row; undefined when there is no such app. Before that, it locks the app's project
- * against deletion, in the same order as the deletion of a project does. A change of an app takes
- * this lock before it locks builds and releases.
+ * Locks an app's row; undefined when there is no such app. Before that, locks the app's project
+ * against deletion: the deletion of a project locks in the same order. A change of an app takes
+ * these locks before it locks builds and releases.
  */
 export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined> {
   const project = tx.selectFrom("apps").select("project_id").where("id", "=", appId);

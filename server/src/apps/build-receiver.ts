@@ -1,5 +1,5 @@
-// The interface to `deploy`, which this area may not import: adding and cancelling builds. The
-// platform connects the two.
+// The interface through which this area adds and cancels builds. `deploy` implements it, and the
+// platform connects the two, since this area may not import `deploy`.
 import type { Actor } from "#audit/record.ts";
 import type { AppId, AppKey, BuildId, ReleaseId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";

@@ -59,7 +59,7 @@ export class Credentials {
     return view(row);
   }
 
-  /** Sets the credential of a host. Throws `Fault("invalid")` for an invalid ssh key. */
+  /** Sets the credential of a host. Throws `Fault("invalid")` for an invalid key or token. */
   async set(change: {
     readonly projectId: ProjectId;
     readonly host: string;

@@ -23,8 +23,8 @@ export function shown(value: unknown): string {
 }
 
 /**
- * Removes the parts of a URL that often contain keys, its user and its query: refusals appear in
- * logs and in the audit log, where nothing can be deleted.
+ * Removes the user and the query of a URL, which often contain keys. Refusals appear in logs and in
+ * the audit log, where nothing can be deleted.
  */
 function withoutKeys(text: string): string {
   const withoutUser = text.replace(/\/\/[^/?#]*@/g, "//[…]@");

@@ -67,8 +67,8 @@ export class Releases {
   /**
    * Makes a release live again: by default the one before, or, during a roll-out, the one that is
    * still live. Pauses the automatic deploys of an app that has a repository, and ends builds of
-   * pushes. Throws `Fault("not_found")`, or `Fault("conflict")` when the release cannot be started,
-   * takes the calls already, or another change of the live release came first.
+   * pushes. Throws `Fault("not_found")`, or `Fault("conflict")` when the release cannot be started
+   * or takes the calls already, or when another change of the live release came first.
    */
   async rollBack(
     app: AppKey,

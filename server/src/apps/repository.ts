@@ -134,8 +134,8 @@ function parseText(text: string): ParsedText | "credentials" | null {
 }
 
 /**
- * Finds the template of an address. Of several templates on one host, it is the one whose folders
- * the path has, else the first. Compares whole names: a port, a dot at the end or a look-alike
+ * Finds the template of an address. Of several templates on one host, takes the one whose folders
+ * begin the path, else the first. Compares whole names: a port, a dot at the end or a look-alike
  * makes another host. With ssh, ports are ignored: the web has another port, and git's short form
  * has none.
  */

@@ -5,7 +5,7 @@ import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import type { ChangeInput } from "./settings-change.ts";
 
-/** An app as far as a change of its settings depends on it. */
+/** The part of an app that a change of its settings depends on. */
 export type ChangeableApp = Pick<
   ChangeInput,
   "name" | "request" | "configToml" | "dockerAuthSealed" | "isBuilding"

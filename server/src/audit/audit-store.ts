@@ -11,7 +11,10 @@ export type AuditRow = Selectable<Tables["audit_log"]> & { readonly at_micros: n
 
 export type AuditOutcome = "success" | "failure";
 
-/** An entry's position by time: microseconds since the epoch, the database's full precision. */
+/**
+ * An entry's position in the order of time and id. The time is in microseconds since the epoch,
+ * which is the full precision of the database.
+ */
 export type EntryCursor = { readonly atMicros: number; readonly id: number };
 
 /**
