@@ -36,8 +36,8 @@ export function basesOf(usage: readonly UsageItem[]): Bases {
 }
 
 /**
- * The months whose base must be written. Months with zero cost are included, except future ones,
- * which have a stretch when a coupon ends in them.
+ * The months whose base must be written. Months with zero cost are included, except future ones: a
+ * future month has a stretch, without usage, if a coupon ends in it.
  */
 export function changedBases(bases: Bases, posted: Bases, thisPeriod: Period): Bases {
   const isDue = ([period, micros]: [Period, bigint]): boolean =>

@@ -19,7 +19,7 @@ export async function insertTransaction(
   });
 }
 
-/** Inserts the entries of a transaction inserted in this database transaction. */
+/** Inserts the entries of a ledger transaction that this database transaction has inserted. */
 export async function insertEntries(
   tx: Tx,
   transactionId: string,

@@ -1,5 +1,6 @@
 // The double-entry ledger: every movement of money is a transaction whose entries sum to zero. The
-// database refuses to change or delete entries, an unbalanced transaction, and a credit below zero.
+// database refuses changes and deletions of entries, unbalanced transactions, and credits below
+// zero.
 import { randomUUID } from "node:crypto";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";

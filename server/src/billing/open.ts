@@ -1,5 +1,5 @@
-// Opens billing: plans, which limit what projects may do, and, on the ledger, usage, coupons,
-// statements and budgets.
+// Opens billing: the plans, which limit what projects may do, and everything about money: usage,
+// coupons, statements and budgets.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { AppRoute } from "#apps/routes.ts";
@@ -34,7 +34,7 @@ import { builtInPrices, priceAt, type PriceOf } from "./usage/prices.ts";
 import { UsageQueries } from "./usage/usage-queries.ts";
 
 export type PlanSettings = {
-  /** Files of the operator, relative to the working directory of the platform. */
+  /** The operator's file of plans, relative to the platform's working directory; null: none. */
   readonly plansFile: string | null;
   readonly auditRetentionDays: number;
   readonly logRetentionDays: number;
@@ -57,7 +57,7 @@ export type OpenedPlans = {
   readonly allowance: Allowance;
   /** Why an app's calls are refused, for the proxy; null: they are not. */
   readonly refusalOf: (route: AppRoute) => Fault | null;
-  /** For the retention of logs: null while no plan limits it. */
+  /** How long each project's logs are kept; null while no plan sets it. */
   readonly logDaysOf: DaysOfProjects;
   /** The same for records of plain calls. */
   readonly callDaysOf: DaysOfProjects;
@@ -67,7 +67,7 @@ export type OpenedPlans = {
   readonly receiverOver: (builds: BuildReceiver) => BuildReceiver;
 };
 
-/** A new project, or one whose default plan has a new credit, gets the credit within this time. */
+/** A new project, or one whose plan has another credit now, gets the credit within this time. */
 const creditsEveryMs = 10_000;
 /** How many notices of budgets are sent at once; there are few. */
 const noticesAtOnceMax = 16;

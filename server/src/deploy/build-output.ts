@@ -56,7 +56,7 @@ export class BuildOutput {
   readonly #write: BuildLog = (stage, stream, text) => {
     const { sink, buildId, clock } = this.#options;
     const line = { at: clock.now(), stage, stream, line: withoutCredentials(this.#mask(text)) };
-    // Not awaited: nothing here can wait, and the store never rejects and bounds its backlog.
+    // Not awaited: the callers cannot wait. The store bounds its backlog, and never rejects.
     void sink.append(buildId, [line]);
   };
 

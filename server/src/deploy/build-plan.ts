@@ -113,7 +113,7 @@ function unknownVariables({ requirements: lines, secretNames }: BuildPlan): stri
   ];
 }
 
-/** Says what to do when there is nothing to start; null: there is. */
+/** Says what to do when there is nothing to start; null: there is something to start. */
 function checkEntry({ settings, files, capabilities, driver }: PlanInput): string | null {
   if (settings.dockerfilePath !== null) {
     if (files.has(settings.dockerfilePath)) return null;
@@ -161,8 +161,8 @@ export type Fingerprint = {
   /** Builds of one app with the same text make the same artifact. */
   readonly text: string;
   /**
-   * True when this holds however much time lies between the builds: they fetch nothing that may
-   * have changed meanwhile.
+   * True when builds with the same text make the same artifact however much time lies between
+   * them: they fetch nothing that may have changed meanwhile.
    */
   readonly isLasting: boolean;
 };

@@ -8,7 +8,7 @@ export type BuildEnd = Exclude<BuildState, "pending" | "building" | "initializin
 const moves: Readonly<Record<BuildState, readonly BuildState[]>> = {
   // A claim moves it to `building`; cancelling an unclaimed build takes effect at once.
   pending: ["building", "cancelled"],
-  // A takeover from a lost worker moves it to itself; a stop of the platform puts it back to
+  // A takeover from a lost worker leaves it `building`; a stop of the platform puts it back to
   // `pending`.
   building: ["building", "pending", "initializing", "build_failure", "cancelled"],
   // Back to `building`: a build that is taken over starts again from its first stage.

@@ -34,8 +34,8 @@ export type OwnerShare = {
 
 /**
  * Selects the unfinished builds that may start, for `Leases.claim`. Such a build is not cancelled,
- * has its files and attempts left, is the oldest unfinished build of its app whose files are there,
- * and fits into the share of its project's owner.
+ * has all its files, has attempts left, is the oldest unfinished build of its app whose files are
+ * there, and fits into the share of its project's owner.
  */
 export function claimable({ running, runningMax, working, workingMax }: OwnerShare) {
   const isSameOwner = sql`${ownerKey(sql`beside.project_id`)} = ${ownerKey(sql`builds.project_id`)}`;
@@ -206,10 +206,10 @@ export async function readCancelled(
 }
 
 /**
- * Ends builds that nobody works on and that will not start again: builds that are cancelled, have
- * no attempts left, or whose files did not arrive in time. The `running` builds are left alone,
- * whatever their leases say: this platform works on them. Returns the number of builds that it
- * ended.
+ * Ends builds that nobody works on and that will not start again: builds that are cancelled, that
+ * have no attempts left, or whose files did not arrive in time. The `running` builds are left
+ * alone, whatever their leases say: this platform works on them. Returns the number of builds that
+ * it ended.
  */
 export async function endAbandoned(db: Db, running: readonly BuildId[]): Promise<number> {
   return await db.transaction().execute(async (tx) => {

@@ -1,5 +1,5 @@
 // Finds what an app's settings ask for that the driver does not support, and says what to do
-// instead. Called before a build begins, whose log shows the findings. Pure.
+// instead. Called when a build is planned; the build's log shows the findings. Pure.
 import { changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildPlan } from "#drivers/builder.ts";

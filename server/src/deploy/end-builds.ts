@@ -11,9 +11,9 @@ import * as store from "./received-builds-store.ts";
 import { failReleases } from "./release-store.ts";
 
 /**
- * Cancels a build. A pending build is `cancelled` at once; the worker of another one ends it within
- * about a second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended.
- * Locks the build's row.
+ * Cancels a build. A pending build is `cancelled` at once; any other build is ended by its worker
+ * within about a second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has
+ * ended. Locks the build's row.
  */
 export async function requestCancel(
   tx: Tx,
@@ -30,7 +30,7 @@ export async function requestCancel(
   return { status: isCancelled ? "cancelled" : build.status };
 }
 
-/** Ends a pending build and returns true; has the worker of another build end it later. */
+/** Ends a pending build and returns true; false: the worker of the build will end it. */
 async function endBuild(tx: Tx, buildId: BuildId, reason: string | null): Promise<boolean> {
   const wasPending = await store.cancelPending(
     tx,

@@ -1,5 +1,6 @@
 // The stages of a build up to its artifact: fetches the files, resolves the settings, plans, and
-// has the driver's builder build, unless an earlier build made the same. Called by `build.ts`.
+// has the driver's builder make the artifact, unless an earlier build has made the same one. Called
+// by `build.ts`.
 import { settingNames, type AppSettings } from "@slipway/contract/app-settings.ts";
 import { shown } from "#apps/refusal.ts";
 import {
@@ -110,7 +111,7 @@ class ArtifactWork {
   }
 
   /**
-   * Fetches the files, resolves the settings, which depend on the files, and stores facts about
+   * Fetches the files, resolves the settings (they depend on the files), and stores facts about
    * both.
    */
   async #fetch(): Promise<Files> {

@@ -1,6 +1,6 @@
-// Reads an app's packages from files that other tools write: uv installs `pyproject.toml` and
-// `uv.lock`; for the files of further tools the build log says how to convert them. Pure except for
-// `files`.
+// Reads an app's packages from files that other tools write: uv installs what `pyproject.toml` and
+// `uv.lock` list; for the files of further tools the build log says how to convert them. Pure
+// except for `files`.
 import { createHash } from "node:crypto";
 import { parse } from "smol-toml";
 import type { PythonProject } from "#drivers/builder.ts";
@@ -77,8 +77,8 @@ export function pythonProject(
 }
 
 /**
- * Advice on how to get the packages installed that other tools have listed; empty: there are no
- * such files.
+ * Advice on how to install the packages that files of other tools list; empty: there are no such
+ * files.
  */
 export function foreignWarnings(files: AppFiles): readonly string[] {
   const text = files.readText(projectFile);

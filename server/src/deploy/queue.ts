@@ -1,7 +1,7 @@
-// Executes builds. Claims waiting builds up to a limit, one per app and not all slots for one
-// project; a build that is only starting its app needs no slot. Also ends cancelled builds, and
-// takes over the builds of a killed platform. The rows are the queue, and leases make sure that
-// only one process works on a build.
+// Executes builds. Claims waiting builds up to a limit, one per app; the projects of one owner
+// leave a slot to other owners. A build that is only starting its app needs no slot. Also ends
+// cancelled builds, and takes over the builds of a killed platform. The rows are the queue, and
+// leases make sure that only one process works on a build.
 import type { Driver } from "#drivers/driver.ts";
 import { Histogram } from "#lib/histogram.ts";
 import type { BuildId } from "#lib/ids.ts";
@@ -32,16 +32,16 @@ export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
 type RunningBuild = {
   readonly control: AbortController;
   readonly done: Promise<void>;
-  /** The image is built and the app is starting, so that it uses no build slot. */
+  /** True when only the start of the app remains: the build then uses no slot. */
   isBuilt: boolean;
 };
 
 const leaseMsDefault = 15_000;
-/** Usually notifications start a turn; the interval covers expired leases and lost ones. */
+/** Notifications start most turns; the interval covers lost notifications and expired leases. */
 const intervalMs = 2000;
 /** The minimum time between two removals of unused artifacts while builds run. */
 const tidyPauseMs = 60_000;
-/** The maximum time between them: artifacts also become unused when replicas end. */
+/** The maximum time between two removals: artifacts also become unused when replicas end. */
 const tidyEveryMs = 3_600_000;
 /**
  * The maximum number of builds whose apps are starting or waiting for a machine, in addition to
@@ -70,7 +70,7 @@ export class BuildQueue {
   readonly #running = new Map<BuildId, RunningBuild>();
   /** When unused artifacts are to be removed next, on the monotonic clock. */
   #tidyAtMs = Number.NEGATIVE_INFINITY;
-  /** When their last removal began. */
+  /** When the last removal of unused artifacts began, on the monotonic clock. */
   #tidiedAtMs = Number.NEGATIVE_INFINITY;
   #tidying: Promise<void> | undefined;
   readonly #stopping = new AbortController();
@@ -148,8 +148,8 @@ export class BuildQueue {
 
   /**
    * Starts the next build; false when there is none, or no free slot. Claims one build at a time,
-   * since each claim changes which build is next. One project may not use all slots: builds take
-   * long, and running builds are not interrupted.
+   * since each claim changes which build is next. The projects of one owner may not use all slots
+   * while there are other owners: builds take long, and running builds are not interrupted.
    */
   async #beginNext(): Promise<boolean> {
     const { buildsAtOnce } = this.#options;

@@ -115,9 +115,9 @@ export async function receiveSettings(
 }
 
 /**
- * Adds a build of the same source: the recorded commit and the stored settings of an earlier build
- * as far as it got; for the rest, its original request. Throws `Fault("not_found")` when the build
- * does not belong to the app.
+ * Adds a build of the same source. It gets the commit and the settings of the earlier build, as far
+ * as that build had stored them, and its original request for the rest. Throws
+ * `Fault("not_found")` when the earlier build does not belong to the app.
  */
 export async function rebuild(
   tx: Tx,
@@ -199,8 +199,8 @@ async function endReplaced(
     await endPushes(tx, { appId, reason, isRunningSuperseded });
   }
   if (cause === "settings") {
-    // A new artifact is built with all settings. A release that keeps its artifact lacks earlier
-    // changes that need a build, so it does not end the builds of such changes.
+    // A new artifact is built with all settings, so it replaces all pending builds of settings. A
+    // release that keeps its artifact lacks earlier changes that need a new one: their builds stay.
     const reason = `Build ${number} of later settings took its place.`;
     await endBuilds(tx, {
       appId,

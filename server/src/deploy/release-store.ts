@@ -113,9 +113,9 @@ export async function failReleases(tx: Tx, buildIds: readonly BuildId[]): Promis
 }
 
 /**
- * Reserves for a build the artifact of an earlier build of its app with the same fingerprint, whose
- * release took calls and is kept; undefined when there is none. The artifact of a build more than a
- * day ago only counts if `isLasting`.
+ * Reserves an artifact for a build: that of an earlier build of the app with the same fingerprint,
+ * if a release with it took calls and still keeps it; undefined when there is none. An artifact
+ * from more than a day ago counts only if `isLasting`.
  */
 export async function reuseArtifact(
   db: Db,
@@ -146,10 +146,10 @@ export async function reuseArtifact(
 }
 
 /**
- * Gives up the artifacts of releases that never took calls, and all but the last `keptMax`
- * artifacts of each app that took calls; several releases may share one. Releases that take calls
- * or have replicas, and the latest one that had all calls, keep theirs. From then on, `readUsed`
- * leaves out the artifacts that were given up.
+ * Gives up the artifacts of releases that never took calls. Of the artifacts whose releases took
+ * calls, each app keeps the last `keptMax`; several releases may share one. Releases that take
+ * calls or have replicas, and the latest one that had all calls, also keep theirs. From then on,
+ * `readUsed` leaves out the artifacts that were given up.
  */
 export async function giveUpArtifacts(db: Db, keptMax: number): Promise<void> {
   await sql`

@@ -24,8 +24,8 @@ const specifierForm =
   /^(?:(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.*+!_-]*\s*(?:,\s*|$))+$/;
 
 /**
- * Converts a table name → version to lines for pip, sorted by name. `""`, `*` and `latest` mean any
- * version.
+ * Converts a table of names and versions to lines for pip, sorted by name. `""`, `*` and `latest`
+ * mean any version.
  */
 export function pipRequirements(packages: PackageVersions): Checked<string[]> {
   const lines: string[] = [];

@@ -1,6 +1,6 @@
 // Moves roll-outs on: begins the next step when the time of a step is over, and finishes a roll-out
 // after the last step. Takes a release back that is clearly worse than the one before it. The step
-// is in the database, so a restarted platform continues with it; it compares the releases anew.
+// is in the database: a restarted platform continues with it, but compares the releases anew.
 import type { AppRoute, RouteRollOut } from "#apps/routes.ts";
 import {
   lockRollOut,

@@ -1,6 +1,6 @@
-// The first stage of a build that builds nothing: makes a release of the artifact that takes the
-// calls now (an earlier build may have replaced it since the request) with the app's present
-// settings. Called by `build.ts`.
+// The first stage of a build that builds nothing: makes a release with the app's present settings
+// and the artifact that takes the calls now, which may be another than at the time of the request.
+// Called by `build.ts`.
 import type { RawBuilder } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
 import { readChangeable } from "#apps/settings-change-store.ts";

@@ -28,7 +28,8 @@ const checkpointEveryMs = 3_600_000;
 const checkpointEntries = 1_000;
 const turnEveryMs = 300_000;
 /**
- * The limit of one turn and of `stop`: later turns sign the rest. A signature takes a millisecond.
+ * One turn, or `stop`, makes at most this many checkpoints; later turns sign the rest. A signature
+ * takes a millisecond.
  */
 const checkpointsMax = 2_000;
 const batchMax = 100;

@@ -31,8 +31,8 @@ export async function* auditRetention(options: AuditRetentionOptions): AsyncGene
 }
 
 /**
- * Removes the entries of a chain up to its first entry that is not older than `before`; returns
- * their number. Older entries behind that first one stay until it may be removed too.
+ * Removes the entries of a chain before its first entry that is not older than `before`; returns
+ * their number. Entries after that one stay until it may be removed too, even if they are older.
  */
 async function cutChain(
   { db, clock, signer }: AuditRetentionOptions,

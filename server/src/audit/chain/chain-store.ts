@@ -15,8 +15,9 @@ export type OpenEndQuery = {
   /** Restricts the query to this chain. */
   readonly chain?: Chain;
   /**
-   * Only ends without an earlier checkpoint, or whose last checkpoint was made at `before` or
-   * earlier, was made after `beyond` (by a wrong clock), or is at least `entriesMin` entries back.
+   * Only ends that are due: the chain has no checkpoint, or its last checkpoint was made at
+   * `before` or earlier, was made after `beyond` (by a wrong clock), or is at least `entriesMin`
+   * entries back.
    */
   readonly due?: { readonly before: Date; readonly beyond: Date; readonly entriesMin: number };
   readonly limit: number;

@@ -37,7 +37,7 @@ export type AuditExportOptions = Pick<Foundation, "db" | "clock"> & {
 
 /** The approximate length of a batch in characters: the longer the entries, the fewer it has. */
 const batchLength = 1_000_000;
-/** Entries of a batch: of the first one, and the bounds of later ones. */
+/** The number of entries of the first batch, and its bounds for later batches. */
 const batchEntries = { first: 200, min: 20, max: 2_000 } as const;
 
 /** Makes exports. Each is recorded as an entry, which is the last one of an unfiltered export. */

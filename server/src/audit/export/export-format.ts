@@ -29,9 +29,9 @@ export type ExportFilter = {
 
 /**
  * The first line of an export, which has the entries after `after` up to `through`. If `filter` is
- * null, it has all of them and can be verified, and `through` is the position of a checkpoint, the
- * last line. `after` is the beginning of the chain or the stub's position. `project` is null for
- * entries without a project.
+ * null, it has all of them and can be verified, and `through` is the position of the checkpoint in
+ * its last line. `after` is the beginning of the chain or the stub's position. `project` is null
+ * for entries without a project.
  */
 export type ExportHeader = {
   readonly kind: "slipway-audit-export";
@@ -46,7 +46,10 @@ export type ExportHeader = {
   readonly jws: string;
 };
 
-/** The second line, if retention has removed the entries up to `number`, whose hash was `hash`. */
+/**
+ * The second line, if retention has removed the entries up to `number`; `hash` is the hash of the
+ * last removed entry.
+ */
 export type StubLine = ChainPosition & {
   readonly kind: "stub";
   /** All removed entries are older than this. */

@@ -50,8 +50,8 @@ const timeoutMsDefault = 20_000;
 const leaseMs = 60_000;
 
 /**
- * Call `start()` once. `stop()` ends running work; close the clients first, otherwise it waits for
- * them.
+ * Call `start()` once. `stop()` ends running work. Close the clients before awaiting it, otherwise
+ * it waits for the receivers' answers.
  */
 export class Forwarder {
   readonly #options: ForwarderOptions;

@@ -32,9 +32,12 @@ export type SenderParts = Pick<Foundation, "db" | "clock" | "log"> & {
 export type ForwardingLease = Lease<"audit_forwardings">;
 
 const entriesMax = 500;
-/** The entries of a batch: common receivers accept 1 MiB, and an entry has 33 kB at most. */
+/**
+ * The maximum size of a batch's entries: common receivers accept 1 MiB, and an entry has at most
+ * 33 kB.
+ */
 const bytesMax = 512_000;
-/** A turn ends after so many batches, so that other forwardings get theirs. */
+/** A turn ends after this many batches, so that other forwardings get theirs. */
 const batchesMax = 20;
 /** A turn also ends after this time, so a slow receiver gets fewer batches. */
 const sendingMs = 30_000;

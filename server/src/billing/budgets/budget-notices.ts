@@ -25,7 +25,7 @@ const intervalMs = 30_000;
 const batchMax = 20;
 const postWaitMs = 15_000;
 const answerBytesMax = 1_024;
-/** How long a process holds the notices of a batch: longer than it takes when nobody answers. */
+/** How long a process holds a batch of notices: longer than sending takes when nobody answers. */
 const holdMs = batchMax * postWaitMs + 60_000;
 /** With the waits below, the last attempt is made after five hours. */
 const attemptsMax = 12;

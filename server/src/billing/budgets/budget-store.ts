@@ -21,7 +21,10 @@ export type Budget = BudgetScope & {
   readonly updatedAt: Date;
 };
 
-/** Attempts to add a budget; another is needed only if somebody deletes it in the same moment. */
+/**
+ * How often adding a budget is tried. A second try is needed only if somebody deletes the existing
+ * budget in the same moment.
+ */
 const addAttemptsMax = 5;
 
 /** A notice to send; its `target` is an email address or a URL. */

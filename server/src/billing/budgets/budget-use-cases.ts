@@ -65,7 +65,7 @@ export class BudgetUseCases {
         resource: resourceOf(budget),
         changes,
       });
-      // `putBudget` has ended a stop; this step decides whether it goes on.
+      // `putBudget` has ended any stop; this step decides whether the stop goes on.
       const state = previous === null ? budget.state : stateUnder(terms, previous);
       const withStop = { ...budget, stoppedAt: previous?.stoppedAt ?? null };
       return await this.#view(tx, await takeStep(tx, withStop, state, this.#parts));

@@ -16,7 +16,7 @@ export type BudgetWatchParts = BudgetStepParts & {
 };
 
 /**
- * All budgets are judged this often. A stop ends automatically at the start of a month, and is
+ * All budgets are judged this often. A stop ends automatically at the start of a month; its end is
  * recorded with this delay at most.
  */
 const allEveryMs = 60_000;

@@ -23,7 +23,10 @@ export type CouponTerms = {
   readonly name: string;
   readonly discount: Discount;
   readonly frequency: Frequency;
-  /** From this instant on, the coupon can neither be applied nor discount usage; null: never. */
+  /**
+   * From this instant on, the coupon can neither be applied nor discount usage; null: it never
+   * expires.
+   */
   readonly expiresAt: Date | null;
   /** Whether one project may apply it more than once. */
   readonly isReusable: boolean;

@@ -1,6 +1,6 @@
 // Use cases of plans: the operator assigns them to projects, projects see their limits and usage,
-// and a new app is admitted or refused. Called by the API and, through an interface that apps
-// declares, by apps.
+// and a new app is admitted or refused. Called by the API, by coupons, and by `admission.ts` for
+// new apps.
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -78,7 +78,7 @@ export class PlanUseCases {
 
   /**
    * Refuses a new app that exceeds the plan. Runs in the transaction that has inserted the app. A
-   * concurrent second one waits here, and then counts the first.
+   * transaction that adds a second app at the same time waits here, and then counts the first.
    */
   async admitApp(tx: Tx, projectId: ProjectId): Promise<void> {
     const plan = await this.planOf(tx, projectId);

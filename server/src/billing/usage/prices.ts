@@ -52,7 +52,7 @@ export type PricedResources = {
 };
 
 const thousand = 1000n;
-/** The rates of this file are in this fraction of the currency's unit. */
+/** One unit of the currency, in the units of `rateAt`. */
 const rateUnit = 1e15;
 
 /** The cost of a second at an instant, in 10^-15 of the currency's unit. */
@@ -72,7 +72,7 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
 /**
  * The cost of a second of storage of this size (in thousandths of a GB) at an instant, in 10^-15 of
  * the unit. Every month has the same price, however long it is, so the rate of a second is rounded.
- * In a month that makes far less than a micro-unit.
+ * The rounding changes the cost of a month by far less than a micro-unit.
  */
 export function storageRateAt(prices: Prices, gbThousandths: bigint, atMs: number): bigint {
   const { storageGbMonth, storageFree } = versionAt(prices, atMs);

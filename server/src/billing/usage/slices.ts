@@ -52,7 +52,7 @@ export function slicesUpTo(request: SliceRequest): Slice[] {
   return slices;
 }
 
-/** The end of a slice that begins at `atMs`: the next border, or the end of the hour or of all. */
+/** The end of a slice that begins at `atMs`: the next border, at most the hour's end or `endMs`. */
 function nextCut({ endMs, borders }: SliceRequest, atMs: number): number {
   const hourEndMs = (Math.floor(atMs / hourMs) + 1) * hourMs;
   const laterBorders = borders.filter((border) => border > atMs);
@@ -62,7 +62,7 @@ function nextCut({ endMs, borders }: SliceRequest, atMs: number): number {
   );
 }
 
-/** Whether a slice begins in the same hour as `atMs`, and not after it. */
+/** Whether a slice begins in the same hour as `atMs`, and not after `atMs`. */
 function isOfHour(atMs: number): (slice: Slice) => boolean {
   return ({ beginsAtMs }) =>
     beginsAtMs <= atMs && Math.floor(beginsAtMs / hourMs) === Math.floor(atMs / hourMs);

@@ -1,6 +1,6 @@
-// Stretches of time during which the same coupons discount: discounts are computed on their sums,
-// not on single slices. A stretch begins with a month, or at a border, the instant at which a
-// coupon begins or ceases to discount. Pure.
+// Stretches of time during which the same coupons discount: discounts are computed on the usage of
+// a whole stretch, not on single slices. A stretch begins with a month, or at a border, the instant
+// at which a coupon begins or ceases to discount. Pure.
 import { boundsOf, periodOf } from "#billing/period.ts";
 import type { AppliedCoupon } from "#billing/coupons/settle.ts";
 

@@ -80,7 +80,7 @@ export async function readUsage(db: Db | Tx, window: UsageWindow): Promise<Usage
   return sumsOf(must(rows[0], "sums have a row"));
 }
 
-/** Sums of a window by group, in the order of its columns. */
+/** Sums of a window by group, ordered by the columns of the grouping. */
 export async function readUsageBy(
   db: Db | Tx,
   window: UsageWindow,

@@ -16,8 +16,8 @@ import { basicAuthorization, type GitRun } from "./git-command.ts";
 import { isRedirect, sendRequest } from "./git-lfs-request.ts";
 
 /**
- * A repository whose files are in the app's folder. `at` is the path of their folder there, "" for
- * the app's own repository.
+ * A repository whose files are in the app's folder. `at` is its path there, "" for the app's own
+ * repository.
  */
 export type LfsRepository = {
   readonly at: string;

@@ -56,7 +56,7 @@ export type Branches = {
 export type RepositorySettings = {
   readonly folders: readonly string[];
   readonly hasMore: boolean;
-  /** Which of the two does not exist; null: both do. */
+  /** Whether the requested branch or folder does not exist; null: both exist. */
   readonly missing: "branch" | "folder" | null;
   /** The file that a build uses, with its text or why it cannot be read; null: there is none. */
   readonly toml: { readonly name: string; readonly text: Checked<string> } | null;
@@ -302,7 +302,7 @@ type Question = {
       onOutput?: NonNullable<GitRun["onOutput"]>;
     },
   ) => Promise<GitResult>;
-  /** Fetches a commit and its folders, but, where the host can leave them out, no files. */
+  /** Fetches a commit and its folders, without the files if the host can leave them out. */
   readonly fetch: (commit: string, ref: string, timeoutMs?: number) => Promise<GitResult>;
   readonly explain: (result: GitResult) => string;
 };

@@ -81,8 +81,8 @@ export class GitRuns {
   /** Runs git and watches the folders' sizes. */
   async runMeasured(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
     const { clock, bytesMax } = this.#options;
-    // The packed and the unpacked files are measured: each may reach the limit. Submodules are
-    // beside the repository, and in the app's folder.
+    // The packed and the unpacked files are measured: each may reach the limit. A submodule has a
+    // git folder of its own, and its unpacked files are in the app's folder.
     const { gitDir, appDir } = fetch;
     const folders = [gitDir, appDir];
     const measured = await whileMeasured(

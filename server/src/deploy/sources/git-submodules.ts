@@ -1,7 +1,7 @@
 // Fetches the submodules of an app's folder, at the commits that the repository names, into their
 // folders. Uses only hosts from which apps may be fetched, with the project's credential for the
-// host. The number, depth, size and time are limited together with those of the repository. Called
-// by `git.ts` after the checkout, if the app's settings ask for it.
+// host. Their number and depth are limited, and their size and time together with those of the
+// repository. Called by `git.ts` after the checkout, if the app's settings ask for it.
 import { realpath } from "node:fs/promises";
 import { join, posix } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -175,7 +175,7 @@ async function fetchOne(
     throw refused(at, runs.explain(fetch, fetched, { isSubmodule: true }).replace(/\.$/, ""));
   const listing = await runs.list(fetch, commit);
   await runs.checkOut(fetch, commit);
-  // The git folders of all submodules together would have no limit.
+  // Removed at once, because nothing limits the git folders of all submodules together.
   if (listing.submodules.length === 0) await removeFolder(fetch.gitDir);
   return { at, fetch, commit, listing, depth: outer.depth + 1 };
 }

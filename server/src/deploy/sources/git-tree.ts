@@ -78,7 +78,7 @@ export class TreeReader {
     return this.#refusal === null;
   }
 
-  /** The findings; `reason` completes the sentence "The repository cannot be used: …". */
+  /** The findings; `reason` completes the sentence "The repository cannot be deployed: …". */
   result():
     | { readonly ok: true; readonly value: TreeListing }
     | { readonly ok: false; readonly reason: string } {

@@ -190,7 +190,7 @@ export class GitSource implements Source {
     return isCommitStart(branch) ? await this.#pin(fetch, branch) : null;
   }
 
-  /** The commit with this id, which is not checked if it is complete, or these first digits. */
+  /** The commit whose id begins with these digits. A complete id is not checked. */
   async #pin(fetch: Fetch, digits: string): Promise<FetchTarget> {
     const { repository, request } = fetch;
     let found: Awaited<ReturnType<typeof findCommit>> = { ok: true, value: digits };
