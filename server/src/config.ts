@@ -193,7 +193,7 @@ export function dataPaths(dataDir: string) {
     driverFile: join(dataDir, "driver"),
     lockFile: join(dataDir, "slipway.lock"),
     postgresDir: join(dataDir, "postgres"),
-    /** Clones while a build runs. */
+    /** Clones while a build runs, and checkouts that are kept for the next builds. */
     sourcesDir: join(dataDir, "sources"),
     /** Zips of deployments by upload. */
     uploadsDir: join(dataDir, "uploads"),

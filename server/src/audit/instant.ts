@@ -2,8 +2,8 @@
 // database, which are exact to the microsecond. Pure.
 
 /**
- * A point in time. `micros` counts from the epoch; `rest` has the digits of the second after the
- * sixth, without trailing zeros.
+ * A point in time. `micros` counts from the epoch; `rest` has the decimals of the seconds from the
+ * seventh on, without trailing zeros.
  */
 export type Instant = { readonly micros: bigint; readonly rest: string };
 
@@ -51,8 +51,8 @@ export function instantOfMs(ms: number): Instant {
 }
 
 /**
- * Formats microseconds since the epoch, which must not be negative, as an RFC 3339 time in UTC with
- * six digits of the second.
+ * Formats microseconds since the epoch, which must not be negative, as an RFC 3339 time in UTC,
+ * with six decimals of the seconds.
  */
 export function timeOfMicros(micros: number | bigint): string {
   // After the year 2255, a number of microseconds is no longer exact.
@@ -61,7 +61,7 @@ export function timeOfMicros(micros: number | bigint): string {
   return `${text.slice(0, -1)}${String(exact % 1_000n).padStart(3, "0")}Z`;
 }
 
-/** The digits after the sixth, without trailing zeros. */
+/** The decimals from the seventh on, without trailing zeros. */
 function restOf(fraction: string): string {
   let end = fraction.length;
   while (end > 6 && fraction[end - 1] === "0") end--;

@@ -112,7 +112,7 @@ function normalForm(lines: readonly string[]): string {
   return JSON.stringify(forms.sort());
 }
 
-/** Adds the server that a custom app starts with, if it does not list it. */
+/** Adds the server that a custom app starts with, if the app's packages lack it. */
 function withServer(
   { files, entrypoint }: WantedPackages,
   packages: PythonPackages,

@@ -144,7 +144,7 @@ export class AuditChain {
 
   /**
    * The signature of a line. If its key has been withdrawn, the line is signed again, because the
-   * public key is no longer published. A signature by none of our keys stays, so that verification
+   * public key is no longer published. A signature that was never ours stays, so that verification
    * of the export finds it.
    */
   async #validJws(

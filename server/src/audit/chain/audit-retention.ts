@@ -9,8 +9,8 @@ import { signText, type ChainSigner } from "./chain-signature.ts";
 import { findCut, listChainBegins, removeEntries } from "./chain-store.ts";
 
 /**
- * Returns for how many days a project's entries are kept, at least 1, from memory. `projectId`
- * null: entries without a project.
+ * Returns for how many days a project's entries are kept: at least 1. Answers from memory.
+ * `projectId` null: entries without a project.
  */
 export type RetentionOf = (projectId: ProjectId | null) => number;
 

@@ -1,5 +1,5 @@
 // Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Refuses any error with the line, the field,
-// the value and what is allowed: a misread limit must not silently have no effect.
+// the value and what is allowed: a misread limit must not silently be ignored.
 import {
   parseFile,
   operatorFileRefused,

@@ -1,4 +1,4 @@
-// Cuts the time of one replica or build into slices, each with its amount. A slice lies within one
+// Cuts the time of one metered source into slices, each with its amount. A slice lies within one
 // hour (UTC) and between two borders, the instants at which coupons begin or cease to discount.
 // Amounts are differences of rounded running sums, so their total is always the exact price,
 // rounded, no matter how the time was cut. Pure.

@@ -1,7 +1,7 @@
 // Replaces links that lead out of the app's folder with their targets in the same repository, such
-// as code that the apps of a monorepo share. Called by `git.ts` after the checkout. It takes files
-// from git's objects alone, never from the target of a link on this machine, and bounds their
-// number and size.
+// as code that the apps of a monorepo share. Takes files from git's objects alone, never from the
+// target of a link on this machine, and bounds their number and size. Called by `git.ts` after the
+// checkout.
 import { readlink, rm } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";

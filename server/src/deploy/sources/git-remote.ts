@@ -36,8 +36,8 @@ export type CommitFacts = {
   readonly message: string;
   readonly author: string;
   /**
-   * Whether one of the folders differs from the older commit; null: there is no older commit, or it
-   * is gone.
+   * Whether one of the folders differs between the two commits; null: there is no older commit, or
+   * it is gone.
    */
   readonly isTouched: boolean | null;
 };
