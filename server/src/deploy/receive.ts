@@ -27,7 +27,8 @@ const unfinishedMax = 50;
  * Adds a build to the queue, status `pending`. A push ends the builds of earlier pushes that are
  * still pending. Throws `Fault("not_found")` when the app does not exist, `Fault("rate_limited")`
  * when too many of its builds are unfinished, `Fault("conflict")` for an app without repository and
- * files. Locks the app's row.
+ * files, `Fault("invalid")` for a commit or a branch of an app without repository. Locks the app's
+ * row.
  */
 export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild> {
   const app = await lockAppForChange(tx, build);
@@ -117,7 +118,8 @@ export async function receiveSettings(
 /**
  * Adds a build of the same source. It gets the commit and the settings of the earlier build, as far
  * as that build had stored them, and its original request for the rest. Throws
- * `Fault("not_found")` when the earlier build does not belong to the app.
+ * `Fault("not_found")` when the earlier build does not belong to the app, `Fault("conflict")` when
+ * its uploaded files were removed.
  */
 export async function rebuild(
   tx: Tx,

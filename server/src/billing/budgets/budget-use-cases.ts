@@ -30,7 +30,7 @@ export type BudgetUseCasesParts = BudgetStepParts & {
   readonly onStep: () => void;
 };
 
-/** The use cases. They throw `Fault("invalid" | "not_found")`. */
+/** The use cases. They throw `Fault("invalid" | "not_found" | "conflict")`. */
 export class BudgetUseCases {
   readonly #parts: BudgetUseCasesParts;
 

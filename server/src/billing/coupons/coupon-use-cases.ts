@@ -25,7 +25,7 @@ type CouponParts = Pick<Foundation, "db" | "clock"> & {
   readonly plans: Pick<PlanUseCases, "names" | "planOf">;
 };
 
-/** The use cases. They throw `Fault("not_found" | "conflict" | "not_usable")`. */
+/** The use cases. They throw `Fault("invalid" | "not_found" | "conflict" | "not_usable")`. */
 export class CouponUseCases {
   readonly #parts: CouponParts;
 
