@@ -148,7 +148,7 @@ class Guard {
   }
 }
 
-/** The path of a file; null for a folder, which the files in it create. */
+/** The path of a file; null for a folder, which is made when a file in it is unpacked. */
 function pathOf({ header: { name, type } }: Entry, files: ReadonlySet<string>): string | null {
   const shown = JSON.stringify(name.slice(0, 200));
   if (type === "link" || type === "symlink") {

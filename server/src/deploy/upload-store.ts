@@ -119,9 +119,10 @@ export async function isUploadKept(tx: Tx, id: string): Promise<boolean> {
 }
 
 /**
- * Gives up all uploads but the newest complete one of each app, the uploads of unfinished builds,
- * and those of releases whose artifacts are kept. Returns the uploads whose files are kept. Locks
- * the rows that it gives up; a transaction that adds a build of an upload locks its row first.
+ * Gives up all uploads except these: the newest complete one of each app, the uploads of unfinished
+ * builds, and the uploads of releases whose artifacts are kept. Returns the uploads whose files are
+ * kept. Locks the rows that it gives up; a transaction that adds a build of an upload locks the
+ * row of the upload first.
  */
 export async function giveUpUploads(db: Db): Promise<readonly string[]> {
   await db.transaction().execute(async (tx) => {

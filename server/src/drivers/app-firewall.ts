@@ -156,7 +156,7 @@ export function firewallRules(firewall: Firewall): string {
   ].join("\n")}\n`;
 }
 
-/** Returns the commands that put the rules of one interface in `egress` in force. */
+/** Returns the commands that put into force what `egress` says about one interface. */
 export function limitRules(firewall: Firewall, link: string): string {
   return rulesOf(firewall, link, egressRules(firewall, firewall.egress.get(link) ?? []));
 }
@@ -179,8 +179,8 @@ export function chainOfLink(link: string): string {
 }
 
 /**
- * Returns the rules that drop packets to addresses outside these ranges. Packets to the platform
- * are accepted before.
+ * Returns the rules that drop packets to addresses outside these ranges. Packets to the platform do
+ * not reach these rules: earlier ones accept them.
  */
 export function egressRules(
   { nameServers }: Pick<Firewall, "nameServers">,

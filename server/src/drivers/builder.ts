@@ -78,8 +78,8 @@ export type BuildSource = {
   /**
    * Returns the files as a tar archive of one folder, `.`, with names, contents, links and modes.
    * The owners and times in it mean nothing. Names and links may be hostile, so unpack the archive
-   * without following a link. The stream ends only when everything is packed; otherwise it fails,
-   * after an abort with the reason of `signal`. May be called again for another try.
+   * without following a link. The stream ends only when everything is packed. Otherwise it fails;
+   * after an abort, it fails with the reason of `signal`. May be called again for another try.
    */
   archive(signal: AbortSignal): Readable;
 };

@@ -22,8 +22,8 @@ type ChoiceSettings = DriverSettings & {
 type Parts = {
   readonly log: Log;
   /**
-   * Returns the driver of the releases in the database; null when it has no apps. Called when the
-   * file is missing.
+   * Returns the driver of the releases in the database; null when the database has no apps. Called
+   * when the file is missing.
    */
   readonly usedBefore: () => Promise<DriverName | null>;
 };

@@ -1,6 +1,6 @@
-// Explains the exit codes 126 and 127 of a start command, with which shells say that a program is
-// missing: its file may be there but lack its interpreter, or the command may run a missing
-// program.
+// Explains the exit codes 126 and 127 of a start command. Shells end with these codes when they
+// cannot run a program. The program of the start command may be there all the same: then its
+// interpreter may be missing, or another program that it runs.
 const beginBytesMax = 512;
 
 export type CommandFacts = {

@@ -79,7 +79,7 @@ export type ReplicaSpec = Resources &
  * `started`, then exactly one `exited`.
  */
 export type ReplicaEvent =
-  /** It is running and billed, and can be probed for readiness at `address`. */
+  /** The replica is running and billed, and can be probed for readiness at `address`. */
   | {
       readonly kind: "started";
       readonly replicaId: ReplicaId;
@@ -260,7 +260,8 @@ export interface Driver {
   forget(replicaId: ReplicaId): Promise<void>;
   /**
    * Calls `readGone` with all storages: of projects by their names (see `ReplicaSpec`), of apps by
-   * their ids. Removes the storages that it returns. After an abort, the next call does the rest.
+   * their ids. Removes the storages that `readGone` returns. After an abort, the next call does the
+   * rest.
    */
   collectStorage(
     readGone: (storages: readonly string[]) => Promise<readonly string[]>,

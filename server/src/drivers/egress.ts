@@ -27,7 +27,10 @@ export function egressRefusal(
   return null;
 }
 
-/** Says why a replica must not be started: it would reach addresses that its settings exclude. */
+/**
+ * Says why a replica must not be started: it would reach addresses that its settings exclude. Null:
+ * it may be started.
+ */
 export function unlimitedRefusal(
   egress: Egress,
   spec: { readonly egressCidrs: readonly string[] | null },

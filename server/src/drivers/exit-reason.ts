@@ -13,7 +13,7 @@ export type ExitFacts = {
   readonly startError: string | null;
   /** The last line of standard error. */
   readonly lastErrorLine: ErrorLine | null;
-  /** Why the platform killed it when no caller asked for that; null otherwise. */
+  /** Why the platform killed the replica when no caller asked for that; null otherwise. */
   readonly endReason: string | null;
   /** How the platform ended the replica, if it did. */
   readonly asked: "not" | "stopped" | "killed";

@@ -58,10 +58,10 @@ export function listensElsewhere(
   );
   const [only] = ports;
   if (only === undefined) return null;
-  const host = sockets.some(isReached) ? "" : " of 127.0.0.1 only";
-  const address = host === "" ? "" : " and have it listen on 0.0.0.0";
+  const limit = sockets.some(isReached) ? "" : " of 127.0.0.1 only";
+  const remedy = limit === "" ? "" : " and have it listen on 0.0.0.0";
   if (ports.length === 1)
-    return `It listens on port ${only}${host}: set port = ${only}${address}, or have it listen on ${port}.`;
+    return `It listens on port ${only}${limit}: set port = ${only}${remedy}, or have it listen on ${port}.`;
   const named = ports.slice(0, portsMax).join(", ");
-  return `It listens on the ports ${named}${host}: set port to the one that is to be called${address}, or have it listen on ${port}.`;
+  return `It listens on the ports ${named}${limit}: set port to the one that is to be called${remedy}, or have it listen on ${port}.`;
 }

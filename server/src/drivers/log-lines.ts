@@ -75,8 +75,8 @@ export const unfinishedAfterMs = 800;
 const unfinishedLengthMax = 2_000;
 
 /**
- * The runtime writes a line of a run as RS, run id, US, line. An empty id escapes a line outside of
- * runs that begins with RS.
+ * The runtime writes a line of a run as the character RS (0x1e), the run id, the character US
+ * (0x1f) and the line. An empty id escapes a line outside of runs that itself begins with RS.
  */
 const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
 const frameMark = 0x1e;

@@ -1,5 +1,6 @@
 // Finds the folders of a repository that have a settings file, in the listing of its tree. Pure:
-// bytes in, names out. It stops early, since a folder can contain itself many times over.
+// bytes in, names out. It stops early, since even a small repository can list one folder any
+// number of times, under different paths.
 import { tomlNames } from "#deploy/app-files.ts";
 
 /** The maximum number of folders in a result: nobody chooses from more. */

@@ -1,6 +1,6 @@
-// Unpacks the zip of a deployment into a folder of its own. Writes nothing outside that folder, no
-// links, and a limited number and size of files. Called by `deploy/make-artifact.ts`, stage
-// `source`.
+// Unpacks the zip of a deployment into a folder of its own. Writes only below that folder, makes no
+// links, and limits how many files there are and how large they get. Called by
+// `deploy/make-artifact.ts`, stage `source`.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { mkdir, stat } from "node:fs/promises";
@@ -145,8 +145,8 @@ class Unpacking {
       },
     });
     const content = await zip.openReadStreamPromise(entry);
-    // Nothing may be awaited between these lines: an error of the file would have no handler until
-    // the pipeline has the file, and would end the platform.
+    // Nothing may be awaited between the next two statements: until the pipeline has the file, an
+    // error of the file has no handler, and would end the platform.
     const file = createWriteStream(join(appDir, path), { flags: "wx", mode });
     await pipeline(content, count, file, { signal });
     this.files.set(path, `${mode.toString(8)} ${digest.digest("hex")}`);

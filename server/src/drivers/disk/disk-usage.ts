@@ -99,8 +99,9 @@ async function sizes(
 }
 
 /**
- * Bytes of deleted files on the file system of `folder` that the process or its descendants hold
- * open or, visible only to root, mapped; null when the search takes longer than `measureTimeoutMs`.
+ * The bytes of deleted files that the process or its descendants still have open or mapped (only
+ * root can see which are mapped). Counts only files on the file system of `folder`, and on that of
+ * the process's root. Null when the search takes longer than `measureTimeoutMs`.
  */
 export async function deletedBytes(
   pid: number,
@@ -114,7 +115,7 @@ export async function deletedBytes(
       (thread) => `/proc/${member}/task/${thread}/fd`,
     ),
   ]);
-  // In a container all files are on its own overlay.
+  // The files of a container are on an overlay of its own.
   const deviceOf = (path: string) => unlessExited(() => [String(statSync(path).dev)]);
   const devices = new Set([folder, `/proc/${pid}/root`].flatMap(deviceOf));
   const deleted = ["-maxdepth", "1", "-links", "0", "-type", "f", "-printf", "%D %i %b\\n"];
