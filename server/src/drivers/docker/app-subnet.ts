@@ -30,7 +30,7 @@ export function chooseSubnet(routes: string): string {
   return subnetOf(firstNetwork + firstTried * networkSize);
 }
 
-/** The routes that lead to some of the networks, but not to all, as a default route does. */
+/** The routes that lead to only some of the networks. A default route leads to all of them. */
 function routesIn(text: string): Route[] {
   const lines = text.split("\n").slice(1);
   const routes = lines.map((line) => {

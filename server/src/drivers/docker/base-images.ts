@@ -32,7 +32,7 @@ type BuildFacts = Pick<BuildContext, "registryAuth" | "signal"> & {
   readonly moreRegistries: readonly string[];
 };
 
-/** Each takes a request to a registry, one after the other. */
+/** The maximum number of digests in a Dockerfile: each takes one request to a registry. */
 const digestsMax = 20;
 const answerWaitMs = 30_000;
 const answerCharactersMax = 10_000;
@@ -81,7 +81,7 @@ async function checkRegistries(
     mayPull(image, moreRegistries) || loaded.some((name) => isVersionOf(image, name));
 }
 
-/** Only names that mean nothing else in a path of the engine's API, such as `..` does. */
+/** Excludes names that mean something else in a path of the engine's API, such as `..`. */
 const nameForm = /^(?!.*\.\.)[\w.:/@-]+$/;
 
 type RegistryAccess = {

@@ -97,7 +97,7 @@ function isMarked(folder: string, id: string, mark: string): boolean {
   return readText(`${folder}/hosts${rest.split('"', 1)[0]}`).includes(mark);
 }
 
-/** Returns false when the step uses more than the limit at the moment, so that none is set. */
+/** Returns false when the step already uses more than the limit, so that no limit is set. */
 function limitStep(group: Cgroup, limits: CgroupLimits): boolean {
   try {
     limitGroup(group, limits);

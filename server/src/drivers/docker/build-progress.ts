@@ -49,8 +49,8 @@ export type ProgressOptions = {
   readonly images: readonly string[];
   readonly log: BuildLog;
   /**
-   * Hides values of secrets in all text that is shown. `onFetch`, `onImage` and `onDigest` are
-   * decided by the line before that: a value could hide an address.
+   * Hides values of secrets in all text that is shown. Whether to call `onFetch`, `onImage` or
+   * `onDigest` depends on the unmasked line: hiding a value could also hide an address.
    */
   readonly mask: (text: string) => string;
   /**
@@ -152,7 +152,7 @@ export class BuildProgress {
     return this.#exitCode === null && saysBroken(this.#reason);
   }
 
-  /** Returns what is known of the failure; for after the end of the output. */
+  /** Returns what is known of the failure. Called after the end of the output. */
   failure(): BuildFailure {
     const { step = null, title = null, image = null, output = "" } = this.#failed ?? {};
     return {

@@ -287,7 +287,7 @@ type Card = {
 /**
  * The cards in a namespace that have an address. `ip` reads the cards first and the addresses next,
  * and the engine may set both in between: then the first result has the new address with an old
- * MAC. So it is read again once there is an address.
+ * MAC. So the cards are read again once one has an address.
  */
 async function cardsIn(path: string): Promise<readonly Card[]> {
   const cards = await readCards(path);

@@ -65,7 +65,7 @@ async function builtImages(
   return lines.map((line) => line.split(" ")).map(([id = "", build = ""]) => ({ id, build }));
 }
 
-/** Removes a folder of this driver, which has the client's configuration, not other folders. */
+/** Removes the folder if it is a build's: then it has the client's configuration. */
 async function removeBuildFolder(dir: string): Promise<void> {
   if (existsSync(join(dir, clientFolder))) await removeFolder(dir);
 }

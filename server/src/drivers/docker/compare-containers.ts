@@ -55,8 +55,8 @@ export async function takeOverContainers(
 }
 
 /**
- * Checks each container that runs as far as the platform knows, but not according to the engine.
- * Removes unused containers and networks. Rejects when the engine does not answer.
+ * Looks at each container that the platform takes for running, but that does not run according to
+ * the engine. Removes unused containers and networks. Rejects when the engine does not answer.
  */
 export async function compareContainers(parts: CompareParts): Promise<void> {
   const { replicas, starts, networks } = parts;

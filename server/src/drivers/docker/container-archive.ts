@@ -18,14 +18,14 @@ export async function beginOfFile(
     path: posix.resolve("/", Config.WorkingDir, path),
   })) as Readable;
   const entries = extract();
-  // An answer that breaks off ends the loop below with its error; dropping the streams before their
-  // end is none.
+  // Nothing is done with errors here. When the answer breaks off, the loop below throws the error.
+  // When the loop ends early, destroying the streams gives an error that means nothing.
   pipeline(archive, entries, () => undefined);
   try {
     for await (const entry of entries) {
       if (entry.header.type !== "file") return null;
       let begin = Buffer.alloc(0);
-      // The engine reads the file while it sends it, so it never reads the rest of a large file.
+      // The engine reads a file only while it sends it, so it never reads the rest of a large one.
       for await (const chunk of entry) {
         begin = Buffer.concat([begin, chunk as Buffer]);
         if (begin.length >= bytesMax) break;

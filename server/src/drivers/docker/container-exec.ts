@@ -157,7 +157,7 @@ class ContainerExec implements RunningExec {
     });
   }
 
-  /** Waits for the end of the command itself, and then ends the rest that keeps the connection. */
+  /** Waits for the end of the command itself, and then ends what keeps its connection open. */
   #watchEnd(): void {
     this.#scope.clock.after(checkEveryMs, () => {
       if (this.#isOver) return;
@@ -186,7 +186,7 @@ class ContainerExec implements RunningExec {
     if (this.#reason !== null) return;
     this.#reason = reason;
     // Comes before the kill: while nobody reads the output, the engine runs nothing else in the
-    // container, and so not the shell that kills the command.
+    // container, not even the shell that kills the command.
     this.#started.socket.destroy();
     this.stdout.destroy();
     this.stderr.destroy();

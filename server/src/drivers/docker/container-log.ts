@@ -148,7 +148,7 @@ export class ContainerLog {
         const isGone = this.#gone.signal.aborted;
         const isRead = await this.#read(isGone);
         isDone = isGone && isRead;
-        // The engine ends the stream with the container, but also when it stops itself.
+        // The stream ends with the container, but also when the engine itself stops.
         if (isRead && !isGone) await clock.sleep(pauseMs, this.#gone.signal).catch(() => undefined);
       }
     } finally {
@@ -177,7 +177,8 @@ export class ContainerLog {
     for (let inOrder = 0; !signal.aborted;) {
       const messages = request.take();
       if (messages.length > 0) {
-        // The app printed more meanwhile than the request returns, or the engine began a new file.
+        // A gap before the first message: the app has printed more than the request returns, or the
+        // engine has begun a new file.
         if (isFirst && isLater(messages[0], this.#cursor) && !(await this.#skipTo(messages))) {
           request.close();
           return false;

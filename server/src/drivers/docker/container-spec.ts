@@ -173,8 +173,8 @@ function environmentOf(
     gpus,
   };
   const at = { port, socket: null, host: "0.0.0.0", readyFd: null };
-  // NVIDIA's OCI runtime gives a container all cards in this variable, whatever the requests say.
-  // It is always set, since an image or an app could name all cards.
+  // NVIDIA's OCI runtime gives a container all cards that this variable names, whatever the
+  // requests say. The platform always sets it: otherwise an image or an app could name all cards.
   return {
     ...appEnvironment(spec, paths, at),
     NVIDIA_VISIBLE_DEVICES: cardsAmong(gpus).join(",") || "void",

@@ -32,19 +32,20 @@ export type ContainerOptions = {
   readonly disk: DiskWatch;
   readonly file: ContainerFile;
   /**
-   * Created by this process of the platform, which tells that it started; otherwise `list` does.
+   * True when this process of the platform created the container, and so reports its start with an
+   * event. Otherwise only `list` shows that it runs.
    */
   readonly isNew: boolean;
-  /** Called once, when it is gone. */
+  /** Called once, when the container is gone. */
   readonly onEnded: () => void;
-  /** Since when the engine's events are followed, since the epoch; infinite while they are not. */
+  /** When following the engine's events began, in ms since the epoch; infinite while it has not. */
   readonly watchedSinceMs: () => number;
   readonly onFault: (error: unknown) => void;
 };
 
 type State = ContainerInspectInfo["State"];
 
-/** How an exit is reported of a container that somebody removed. */
+/** What is reported when somebody has removed the container. */
 const removed: ExitSummary = {
   exitCode: null,
   signal: null,
@@ -56,8 +57,8 @@ const stopped =
 const restarted = "The replica's container was restarted from outside the platform.";
 const goneStatuses = [404, 409];
 /**
- * How much later than a container's end the engine may tell that it has sent a signal, or end
- * itself.
+ * How long after a container's end it may take to learn that the engine caused it: until the engine
+ * reports the signal that it sent, or breaks off its events because it ends itself.
  */
 const tellingMs = 500;
 /** How long the reason of a failed start command is looked for. */
@@ -136,7 +137,7 @@ export class Container {
     };
   }
 
-  /** Asks the engine now. Turns never overlap; any number of calls during one cause one more. */
+  /** Asks the engine now. Turns never overlap; all calls during one together cause one more. */
   look(): Promise<void> {
     this.#waiting ??= this.#turn.then(async () => {
       this.#waiting = null;
@@ -162,8 +163,8 @@ export class Container {
   }
 
   /**
-   * From now on its unfinished lines are seen: all, when it has not started. An engine that fails
-   * fails what follows as well.
+   * From now on, the container's unfinished lines are seen; called before its start, this misses
+   * none. An error is ignored: the next request to the engine fails as well.
    */
   async attach(): Promise<void> {
     await this.#log.attach().catch(() => undefined);
@@ -223,7 +224,7 @@ export class Container {
     await this.#turn;
   }
 
-  /** Stops watching one that was not started; nothing is kept of it. */
+  /** Stops watching a container that was not started, and keeps nothing of it. */
   async discard(): Promise<void> {
     await this.close();
     this.#options.file.remove();
@@ -271,15 +272,15 @@ export class Container {
   }
 
   /**
-   * The folders that it writes to, where the engine stores images as overlays that this process may
-   * read.
+   * Has the disk watch measure the folders that the container writes to. This finds the folder of
+   * its own files only if the engine stores images as overlays that this process may read.
    */
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
     const { disk, record, isNew } = this.#options;
     const { UpperDir } = ((GraphDriver as typeof GraphDriver | undefined)?.Data ?? {}) as {
       readonly UpperDir?: string;
     };
-    // Engines that keep images in containerd's store do not tell.
+    // Engines that keep images in containerd's store do not tell the folder.
     const written = UpperDir ?? upperFolder(readText(`/proc/${State.Pid}/mountinfo`), "/");
     // An image can ask for more folders (VOLUME).
     const volumes = Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source);
@@ -303,7 +304,8 @@ export class Container {
       await unlessStatus(goneStatuses, this.#calls.kill({ signal: "SIGKILL" }));
     } else if (this.#asked !== "not" && !this.#isTerminated) {
       this.#isTerminated = true;
-      // It takes as long as what is asked to end, and may have to be killed meanwhile.
+      // Not awaited, since it lasts until the processes have ended, and a later turn may have to
+      // kill them.
       askToEnd(this.#options.engine, this.containerId, this.#stopSignal).catch((error: unknown) => {
         this.#isTerminated = false;
         this.#options.onFault(error);
@@ -313,7 +315,7 @@ export class Container {
 
   async #endOf(state: State): Promise<void> {
     const { memoryGb, program } = this.record;
-    // Calls that broke off wait for the reason.
+    // Calls that broke off wait for the reason, so nothing is read that it does not need.
     const lines = state.OOMKilled ? [] : await this.#log.lastErrorLines().catch(() => []);
     // The runtime's own lines about a failed start follow the traceback.
     const lastErrorLine =
@@ -380,7 +382,7 @@ export class Container {
   }
 }
 
-/** It may have been ended by the engine, and not by the kernel for lack of memory. */
+/** Whether SIGTERM or SIGKILL ended it, but not for lack of memory: the engine may send these. */
 function isSignal({ ExitCode, OOMKilled }: State): boolean {
   return (
     !OOMKilled &&

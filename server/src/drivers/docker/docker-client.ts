@@ -104,7 +104,7 @@ export async function runClient(
   );
 }
 
-/** Standard output is taken as it is: as lines, long ones would be cut. */
+/** Takes standard output as it is: if it were split into lines, long lines would be cut off. */
 async function collect(
   options: CommandOptions,
 ): Promise<{ end: CommandEnd; output: string; errors: string }> {

@@ -8,7 +8,7 @@ const charactersMax = 100_000;
 const expandedMax = 20_000_000;
 /** About a minute of one core. */
 const copiedMax = 1e11;
-/** Docker's own reader of Dockerfiles; earlier ones do not keep cache mounts of projects apart. */
+/** Docker's own reader of Dockerfiles, from 1.2 on: older ones let projects share cache mounts. */
 const usualSyntax =
   /^(?:docker\.io\/)?docker\/dockerfile(?::(?:latest|labs|1(?:\.(?:[2-9]|\d\d)(?:\.\d+)?)?(?:-labs)?))?$/;
 /** Ends the head: BuildKit reads no directives after an ordinary comment. */

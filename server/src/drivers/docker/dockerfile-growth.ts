@@ -1,8 +1,8 @@
 // Estimates how large an app's Dockerfile becomes when its variables are replaced by their values.
 // BuildKit does that in the engine's process and without a limit: ten lines, each of which uses the
-// variable of the line before ten times, would use up the engine's memory. And it copies a word for
-// each character that it adds to it: a word of a million characters would keep the engine busy for
-// minutes, which the end of the build does not shorten. Pure.
+// variable of the line before ten times, would use up the engine's memory. BuildKit also builds up
+// each word character by character, and copies the word each time: a word of a million characters
+// would keep the engine busy for minutes, even after the build has ended. Pure.
 
 /**
  * The assumed length of a variable that the Dockerfile does not define: the build's arguments or
@@ -15,7 +15,7 @@ const replacing = /\$\{\w+\//;
 
 /** Upper bounds of what BuildKit handles when it replaces the variables of a Dockerfile. */
 export type Growth = {
-  /** The characters of all instructions together, and the variables that each step has. */
+  /** The characters of all instructions, and of the variables that each step gets, together. */
   readonly characters: number;
   /** The characters that BuildKit copies, as the sum of the squared sizes of instructions. */
   readonly copied: number;

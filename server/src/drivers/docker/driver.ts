@@ -101,6 +101,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       loop(
         "list of containers",
         compareEveryMs,
+        // During an outage, nothing is compared.
         async () => void (this.#outage.now ?? (await this.#compare())),
       ),
       loop("rules of apps' networks", rulesEveryMs, () => this.#keepFirewall()),

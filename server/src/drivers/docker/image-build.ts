@@ -100,7 +100,7 @@ export async function buildImage(
   }
 }
 
-/** Returns the options for the owner of the image and for the cached results that it may use. */
+/** Returns the options that say who owns the image and which cached results the build may use. */
 function ownerParameters(
   { installationId, names }: Pick<ImageBuildParts, "installationId" | "names">,
   plan: BuildPlan,

@@ -42,7 +42,10 @@ export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_U
 apt_get() { apt-get -o Acquire::Retries=3 "$@"; }
 `;
 
-/** Returns lines that set secrets as variables, byte for byte, from the files with their names. */
+/**
+ * Returns lines that set secrets as variables from the files with their names, byte for byte: the
+ * dot saves newlines at the end, which the shell would remove.
+ */
 function secretLines(names: readonly string[]): string {
   const file = (name: string): string => `/run/secrets/${name}`;
   const lines = names.map(

@@ -163,7 +163,7 @@ function joinedFrom(lines: readonly string[], index: number, sign: string): stri
   return joined;
 }
 
-/** Whether the lines that follow cannot change which images this beginning names. */
+/** Whether it is certain, whatever lines follow, which images this instruction names. */
 function isDecided(joined: string): boolean {
   const text = joined.replace(/^[\s\u0085]*(?:ONBUILD[\s\u0085]+)*/i, "");
   const [, word = "", parameters] = /^(\S*)(?:[\s\u0085]+(.*))?$/s.exec(text) ?? [];

@@ -25,7 +25,7 @@ export type LogRequestOptions = {
   readonly signal: AbortSignal;
 };
 
-/** The bytes that one batch of lines is made from at most. */
+/** The maximum number of bytes from which one batch of lines is made. */
 const bufferedBytesMax = 256 * 1024;
 
 /** A request that was sent. */

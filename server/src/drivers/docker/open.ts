@@ -192,7 +192,8 @@ export async function dockerObstacle(
     .catch(codeOf);
   if (typeof inspection === "string")
     return `a Docker engine answers, but neither it nor its registry has the usual base image ${baseImage} (${inspection})`;
-  // Without the right to set rules, replicas of the process driver have no own networks either.
+  // Without the right to set rules, the process driver cannot give replicas their own networks
+  // either.
   const isFilterNeeded = appNetwork.mode === "own" || (appNetwork.mode === "auto" && mayFilter());
   if (!isFilterNeeded || canFilter(engine)) return null;
   return "a Docker engine answers, but the firewall rules for networks of apps cannot be set for it";

@@ -13,7 +13,7 @@ import {
 } from "./log-cursor.ts";
 import { LogRequest, type LogRequestOptions } from "./log-request.ts";
 
-/** A skipped part: the messages after the position, until those of the time `to`, included. */
+/** A skipped part: the messages after the position, up to and including the time `to`. */
 export type SkippedMessages = LogReach & { readonly to: string };
 
 export type SkippedOutputOptions = LogRequestOptions & {
@@ -30,14 +30,14 @@ export type SkippedOutputOptions = LogRequestOptions & {
 type Part = {
   readonly cursor: LogCursor;
   readonly to: string;
-  /** The stream whose last line has no end yet, for which the part waits; null: it does not. */
+  /** The part waits for the end of the last line of this stream; null: it does not wait. */
   waitsFor: Stream | null;
 };
 
 type Reading = {
   readonly part: Part;
   readonly request: LogRequest;
-  /** The streams of which the answer has every line with its end. */
+  /** The streams whose lines all end within the answer. */
   readonly completeStreams: readonly Stream[];
 };
 
