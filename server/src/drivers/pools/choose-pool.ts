@@ -4,14 +4,14 @@ import { getOrInsert } from "#lib/get-or-insert.ts";
 import { anyRegion, type PoolClaim, type Pool, type PoolGpus, type PoolRequest } from "./pool.ts";
 
 /**
- * The free resources of a pool. Cores and memory are in thousandths, and negative after a pool was
- * made smaller.
+ * The free resources of a pool. Cores and memory are in thousandths, and may be negative after the
+ * pool was made smaller.
  */
 export type FreePool = {
   readonly pool: Pool;
   readonly cores: number;
   readonly memory: number;
-  /** How many usable GPUs of each compute type no replica has. */
+  /** The number of usable GPUs that no replica has, by compute type. */
   readonly gpus: ReadonlyMap<string, number>;
 };
 
@@ -157,7 +157,7 @@ function waste(freePool: FreePool, { compute, tier }: PoolRequest): number {
   return tierWaste * 1_000_000 + (compute === "CPU" ? gpuTotal : freeGpus(freePool, compute));
 }
 
-/** Keeps for the wish, in each pool that could have it, the resources that it lacks there. */
+/** Keeps for the replica, in each pool that could have it, the resources that it lacks there. */
 function keepLacking(
   wish: PoolWish,
   free: readonly FreePool[],

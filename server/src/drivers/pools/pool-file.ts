@@ -1,5 +1,5 @@
-// Reads the file of pools (SLIPWAY_POOLS_FILE, TOML). Refuses any error with the field, the value
-// and what is allowed: a misread pool must not silently have no effect. Pure.
+// Reads the file of pools (SLIPWAY_POOLS_FILE, TOML). Refuses a file with any error, and names the
+// field, the value and what is allowed: a mistake must not silently leave out a pool. Pure.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
 import * as file from "#lib/operator-file.ts";
 import { anyRegion, type Pool } from "./pool.ts";

@@ -1,5 +1,5 @@
 // The interface to a driver's pools: their resources, how much of them is free, and what each
-// replica has. The scheduler asks it before it starts anything.
+// replica has. The scheduler asks the pools before it starts anything.
 import type { ReplicaId } from "#lib/ids.ts";
 import type { FreePool, PoolWish } from "./choose-pool.ts";
 import type { Pool, PoolClaim, PoolRequest } from "./pool.ts";

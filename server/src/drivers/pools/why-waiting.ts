@@ -139,6 +139,7 @@ function allInUse(types: string, limitsText: string): string {
 function needsOf(group: Group, where: string): string {
   const hasGpus = !group.lacks.some((lack) => lack === "gpus" || lack === "lost");
   const types = typesOf(group.candidates.map(({ request }) => request));
+  // The resources must be in the same place as GPUs, so the text names these too.
   const isBeside = hasGpus && group.candidates.some(({ request }) => request.gpuCount > 0);
   const needs = group.lacks.map((lack) => {
     const [needed, what] = neededOf(group, lack);

@@ -60,8 +60,8 @@ export class BuildCache {
   }
 
   /**
-   * Removes unused folders (see `isUsed`) except the `keptMax` most recently used, and folders
-   * without a key.
+   * Removes folders without a key, and of the others all that are unused (see `isUsed`) and not
+   * among the `keptMax` most recently used.
    */
   async collect(isUsed: (folder: string) => boolean, keptMax: number): Promise<void> {
     this.#handedOut.clear();

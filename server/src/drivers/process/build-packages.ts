@@ -18,7 +18,8 @@ import type { Python } from "./python-choice.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 
 /**
- * Resolves packages without an exact version again after a day, so that "latest" does not go stale.
+ * The maximum age of an environment with packages that have no exact version: a day, so that
+ * "latest" does not go stale.
  */
 const openVersionsAgeMsMax = 24 * 3600 * 1000;
 const environmentsKeptMax = 20;

@@ -113,7 +113,8 @@ export class ProcessBuilder implements Builder {
   }
 
   async collect(readUsed: () => Promise<UsedArtifacts>): Promise<void> {
-    // Builds that begin after this are unknown to `readUsed`, and so are their folders to this.
+    // Folders and environments are listed before `readUsed`, so that what builds make later is left
+    // alone.
     const names = await readdir(this.#options.buildsDir).catch(() => []);
     const handedOut = [...this.#handedOut.keys()];
     const used = await readUsed();
@@ -263,8 +264,8 @@ export class ProcessBuilder implements Builder {
 
   /**
    * Compiles what will be imported, to speed up the first start. A file that does not compile fails
-   * on import. Uses the Python below the environment, so that nothing runs here that the app's
-   * commands put into the environment.
+   * on import. Uses the Python that the environment was made from, so that nothing runs here that
+   * the app's commands put into the environment.
    */
   async #compile({ plan, python, tools, appDir }: CommandContext, isOwn: boolean): Promise<void> {
     const { runtimeDir } = this.#options;

@@ -119,6 +119,7 @@ function hierarchies({ mountinfo, own }: CgroupSources): readonly Hierarchy[] {
  * lines like `4:memory:/path`, and `0::/path` for version 2.
  */
 function ownPath(own: string, controller: string): string {
+  // An empty line names no controller, not even the empty name of version 2.
   const line = own
     .split("\n")
     .find((candidate) => (candidate.split(":")[1] ?? "-").split(",").includes(controller));

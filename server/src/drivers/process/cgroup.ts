@@ -19,8 +19,8 @@ export type CgroupParent = {
 };
 
 /**
- * One cgroup: its folder for each controller. Stored in the replica's record, since a later
- * platform may run elsewhere.
+ * One cgroup: its folder for each controller. Stored in the replica's record, since a later process
+ * of the platform may create cgroups elsewhere.
  */
 export type Cgroup = readonly CgroupParent[];
 
@@ -52,7 +52,7 @@ type Command = {
 const periodMicros = 100_000;
 /** Half the usual weight, which is 1024 in version 1 and 100 in version 2. */
 const lowWeight = { 1: "512", 2: "50" } as const;
-/** Memory use from this share of the limit on counts as use up to the limit. */
+/** In version 1, a peak use of at least this share of the limit counts as a hit of the limit. */
 const nearShare = 0.98;
 /** The kernel kills apps and builds first when the machine runs out of memory. */
 const oomScore = 1000;

@@ -12,7 +12,7 @@ import { readMounts, type SystemMount } from "./system-mounts.ts";
 
 /**
  * The folders that sandboxes show, as far as they exist: programs need them. Sandboxes also show a
- * part of /etc, and hide all others, such as homes, /opt, /var, /run, /srv and /mnt.
+ * part of /etc. They hide all other folders, such as homes, /opt, /var, /run, /srv and /mnt.
  */
 const systemFolderNames = [
   "/usr",

@@ -263,8 +263,8 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   }
 
   /**
-   * Takes over a replica that an earlier process of the platform started, and removes one that it
-   * never spawned.
+   * Takes over a replica that an earlier process of the platform started. Removes the folder of a
+   * replica that was never spawned, or whose record cannot be read.
    */
   async #adopt(name: string, sink: ReplicaSink): Promise<void> {
     assert(sink === this.#sink, "a driver has one sink");
