@@ -27,8 +27,9 @@ export function replacePort(
 /** The address for calls to replicas of this machine. */
 const loopback = "127.0.0.1";
 /**
- * Matches neither a part of another address, nor a range such as `0.0.0.0/0`, nor a slice of code
- * such as `rows[::]`. In the text of a shell, words end at spaces and quotes.
+ * Finds where a text names every address. Leaves alone parts of other addresses, ranges such as
+ * `0.0.0.0/0`, and slices of code such as `rows[::]`. In the text of a shell, words end at spaces
+ * and quotes.
  */
 const everyAddress = new RegExp(
   [

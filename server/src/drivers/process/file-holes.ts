@@ -20,11 +20,11 @@ export class FileHoles {
     this.#path = path;
   }
 
-  /** Begins to free these ranges, which are all that is no longer needed. Never fails. */
+  /** Begins to free these ranges: all parts of the file that are not needed now. Never fails. */
   free(ranges: readonly Range[]): void {
     this.#wanted = ranges;
-    // Ranges that come while holes are being punched are freed afterwards, since no other call may
-    // follow.
+    // Ranges that come while holes are being punched are freed right after these: perhaps `free` is
+    // not called again.
     this.#punching ??= this.#punchAll().finally(() => {
       this.#punching = null;
     });

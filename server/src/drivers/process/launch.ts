@@ -68,7 +68,7 @@ export type LaunchContext = {
   readonly cgroups: { readonly parents: readonly CgroupParent[] };
   /** The replica's claim of a pool. */
   readonly claim: CardClaim;
-  /** Aborts a long copy of files. Once the app is spawned, the caller must stop it otherwise. */
+  /** Aborts a long copy of files. It does not stop an app that was spawned; the caller must. */
   readonly signal: AbortSignal;
 };
 
@@ -130,9 +130,9 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     shell.child.stdin.end(
       scriptOf(run, { paths, context, choice, cgroup, shell, replicaId, egressCidrs }),
     );
-    // Moves the shell's parent, so that an end of the platform's cgroup does not end the replica.
-    // The shell cannot do that, since it does not see its parent's process id. It takes some 10 ms,
-    // in which the app starts.
+    // Moves the shell's parent to the replica's cgroup too, so that the end of the platform's
+    // cgroup does not end the replica. The shell cannot do that, since it does not see its parent's
+    // process id. The move takes some 10 ms, in which the app starts.
     await enter(cgroup, shell.child.pid ?? 0);
     return { child: shell.child, paths, record };
   } catch (error) {

@@ -44,13 +44,13 @@ export type SweepResult = "gone" | "again" | "lost";
  */
 const sweepMsMax = 10_000;
 /**
- * How long a process in exec may delay the end: on a machine that constantly starts and ends
- * processes, no scan may ever be sure. Exec takes far less time than this.
+ * How long processes in exec may delay the end: on a machine that constantly starts processes,
+ * every scan may meet one in exec. Exec takes far less time than this.
  */
 const changingMsMax = 2000;
 /**
- * How long a process that has ended may delay the end. A program that forks and exits between all
- * scans of this time does so on purpose; only a sandbox stops it.
+ * How long processes that have ended may delay the end. A program that forks and exits between one
+ * scan and the next for all this time does so on purpose; only a sandbox stops it.
  */
 const endedMsMax = 300;
 /** The wait between two scans; exec takes far less time. */

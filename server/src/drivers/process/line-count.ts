@@ -6,7 +6,7 @@ type Part = { readonly from: number; readonly to: number };
 /** The bytes per read: several times the longest line. */
 const stepBytes = 256 * 1024;
 const countedStepBytes = 1024 * 1024;
-/** The maximum of bytes that are read to count; an app can make a sparse file of terabytes. */
+/** The maximum number of bytes that are counted; an app can make a sparse file of terabytes. */
 const countedBytesMax = 256 * 1024 * 1024;
 /** The number of lines per MB that are counted exactly; the rest is extrapolated. */
 const countedLinesMax = 16_384;
@@ -68,8 +68,8 @@ export async function countLines(
 }
 
 /**
- * The number of lines. It is exact for lines of normal length, and extrapolated for many short
- * ones, which take as long to count as to read.
+ * The number of lines. It is exact for lines of normal length, and extrapolated when there are many
+ * short ones, since counting all of them takes long.
  */
 function linesIn(bytes: Buffer): number {
   let lines = 0;

@@ -35,7 +35,7 @@ export class ListenerOwner {
     return inodes.length > 0 && inodes.every((inode) => this.#ownSockets.has(inode));
   }
 
-  /** Returns those of these sockets, all in the platform's network, that are the replica's own. */
+  /** Returns which of `sockets` are the replica's own. All are in the platform's network. */
   ownOf<Socket extends { readonly inode: string }>(sockets: readonly Socket[]): readonly Socket[] {
     this.#scan();
     return sockets.filter(({ inode }) => this.#ownSockets.has(inode));

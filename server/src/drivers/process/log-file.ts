@@ -46,7 +46,7 @@ const partsMax = 500;
  * The maximum number of lines read after a replica is gone, so that its last lines are seen soon.
  */
 const endLinesMax = 10_000;
-/** Where `lastLine` looks; a line that ends a traceback is shorter. */
+/** How much of the file's end `lastLine` reads; a line that ends a traceback is shorter. */
 const tailBytesMax = 4096;
 
 /** One of the two output files of a replica. */
@@ -255,9 +255,9 @@ export class LogFile {
   /**
    * Skips output when storing is behind, and drops the excess, even while a piece is being stored:
    * the newest lines are to be seen soon, and an app that writes endlessly must not fill the disk.
-   * Returns true when it dropped something. `read` waits for `bound`; do not call `bound` during a
-   * `read`, but a piece may be stored meanwhile. `isEnd`: no more writes follow. `now`:
-   * milliseconds since the epoch.
+   * Returns true when it dropped something. `read` waits for a running `bound`, but do not call
+   * `bound` while a `read` runs; between a `read` and its `stored` it may run. `isEnd`: no more
+   * writes follow. `now`: milliseconds since the epoch.
    */
   async bound({ isEnd, now }: { readonly isEnd: boolean; readonly now: number }): Promise<boolean> {
     if (this.#bounding !== null) return false;
@@ -328,7 +328,7 @@ export class LogFile {
     const near = end.indexOf(0x0a, Math.max(0, end.length - Math.floor(this.#pieceBytes / 2)));
     const newline = near < 0 ? end.lastIndexOf(0x0a) : near;
     if (newline >= 0) this.#skip(size - buffer.length + newline + 1, { written, isCutting: false });
-    // The rest of such a long line is cut. A shorter line is still being written, and stays whole.
+    // A line as long as a whole piece is cut. A shorter one is still being written: it stays whole.
     else if (bytesRead === pieceBytesMax) this.#skip(size, { written, isCutting: true });
   }
 

@@ -17,8 +17,8 @@ export type LogPosition = {
 };
 
 /**
- * A position as it is stored on disk. Older versions store a `gap`, output that was dropped unread,
- * and no parts. They can also read a newer position, and then leave out its parts.
+ * A position as it is stored on disk. Older versions store no parts, but a `gap`: output that was
+ * dropped unread. They can also read a newer position, and then ignore its parts.
  */
 export type KeptPosition = Pick<LogPosition, "offset" | "isCutting"> & {
   readonly parts?: readonly SkippedPart[];

@@ -15,7 +15,7 @@ import { sandboxFailedCode } from "./sandbox.ts";
 export type NetworkWish = {
   /** The data folder; identifies the installation. */
   readonly folder: string;
-  /** `shared`: the operator asked for it. */
+  /** `own`: networks are required; `auto`: used where possible; `shared`: not used. */
   readonly mode: "auto" | "own" | "shared";
   readonly allowed: readonly string[];
   /** Empty: use the machine's name servers. */
@@ -52,7 +52,8 @@ export async function detectNetwork(
   }
   const isUsed = await hasCables(network);
   const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
-  // Each later run adds missing rules.
+  // Removes the rules that the attempt added, unless replicas use them. Each later run adds rules
+  // that are missing.
   if (!isUsed) await removeFirewall(network);
   return failure === null ? network : { kind: "shared", reason: failure };
 }

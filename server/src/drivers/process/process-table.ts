@@ -140,8 +140,8 @@ function readEnvironment(pid: number, fields: readonly string[]): ProcessFacts["
     return code === "EACCES" || code === "EPERM" ? "refused" : "unknown";
   }
   if (text !== "") return text.split("\0");
-  // Exec sets the end last. A set end that equals the start means that the program has no
-  // variables.
+  // Exec sets the end of the environment last. If the end is set and equals the start, the program
+  // has no variables.
   const end = fields[environmentEndField] ?? "0";
   return end !== "0" && end === fields[environmentStartField] ? [] : "unknown";
 }

@@ -18,7 +18,7 @@ import { enteringSandbox, hasEntry, type Sandbox, type SandboxedCommand } from "
 
 export type ExecScope = {
   readonly replicaId: ReplicaId;
-  /** The first process of the replica's sandbox, which lives. */
+  /** The first process of the replica's sandbox, which is alive. */
   readonly pid: number;
   readonly cgroup: Cgroup;
   readonly sandbox: Sandbox;
@@ -27,7 +27,7 @@ export type ExecScope = {
 
 /** The program of util-linux that gives a command a terminal. */
 const terminalProgram = "/usr/bin/script";
-/** The first line of its error output, which names the terminal. */
+/** The first line of a command's error output on a terminal. It names the terminal. */
 const terminalForm = /^(\/dev\/pts\/\d{1,6})\n/;
 const terminalLineMax = 64;
 
@@ -100,7 +100,7 @@ class SandboxExec implements RunningExec {
   /** Null: there is no terminal. */
   #size: TerminalSize | null;
   /**
-   * True while a size is being set: two at once could end in the other order, with the older size.
+   * True while a size is being set: of two settings at once, the older could end last and win.
    */
   #isResizing = false;
   #reason: string | null = null;
@@ -203,7 +203,7 @@ class SandboxExec implements RunningExec {
 
 type ExitedWith = readonly [code: number | null, name: NodeJS.Signals | null];
 
-/** Starts a process; null when the machine cannot start one, which then has no pipes either. */
+/** Starts a process; null when the machine cannot start one: then there are no pipes either. */
 function start({
   file,
   args,
@@ -216,8 +216,8 @@ function start({
 }
 
 /**
- * The command on a terminal of the sandbox's own, of this size, whose name comes first on the error
- * output.
+ * Wraps the command so that it runs on a new terminal of this size, which belongs to the sandbox.
+ * The terminal's name is the first line of the error output.
  */
 function onTerminal(
   command: ExecCommand["command"],

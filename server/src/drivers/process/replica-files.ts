@@ -149,9 +149,10 @@ export function socketPath(socketsDir: string, replicaId: ReplicaId): string | n
 }
 
 /**
- * Links the socket of a sandboxed app to `to`, where the app cannot replace it; keeps an existing
- * link. Returns the problem if that is impossible: a link could lead the platform to any socket of
- * the machine, and a folder, or a file with too many hard links, cannot be linked. Never throws.
+ * Makes a hard link to the socket of a sandboxed app at `to`, where the app cannot replace it;
+ * keeps an existing link. Returns the problem if the app has put something else there: a
+ * symbolic link is refused, since it could lead the platform to any socket of the machine, and a
+ * folder, or a file with too many hard links, cannot be linked. Never throws.
  */
 export function takeSocket(paths: ReplicaPaths, to: string): string | null {
   try {
@@ -279,15 +280,15 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
     closeSync(openSync(paths.pid, "wx", 0o600));
     return true;
   } catch (error) {
-    // The shell has created the file, or an earlier call, which left it empty.
+    // Either the shell has created the file, or an earlier call of this, which left it empty.
     if (errorCode(error) === "EEXIST") return readText(paths.pid) === "";
     throw error;
   }
 }
 
 /**
- * Removes all files of an exited replica, its record first: after a kill, the rest does not look
- * like a replica.
+ * Removes all files of an exited replica, its record before the rest of the folder: if the platform
+ * is killed in between, the rest does not look like a replica.
  */
 export async function removeReplica(paths: ReplicaPaths): Promise<void> {
   const socket = readRecord(paths)?.socket;
@@ -297,8 +298,8 @@ export async function removeReplica(paths: ReplicaPaths): Promise<void> {
 }
 
 /**
- * Restores the platform's read permission and calls `open` again: where apps run as the platform's
- * own user, they can remove that permission from the files that they write to.
+ * Returns the result of `open`. If permission is missing, restores it and calls `open` again: where
+ * apps run as the platform's own user, they can close the files that they write to.
  */
 export function withRightToRead<T>(path: string, open: () => T): T {
   try {

@@ -77,7 +77,8 @@ export class ReplicaLog {
 
   /**
    * To be called when the replica is gone: delivers the rest of its output, including an unfinished
-   * last line, and closes. False: it was closed before everything was delivered.
+   * last line, and closes. Resolves with false when the log was closed before everything was
+   * delivered.
    */
   async end(): Promise<boolean> {
     this.#isGone = true;

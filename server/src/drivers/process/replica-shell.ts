@@ -81,7 +81,7 @@ export class ReplicaShell {
   }
 
   /**
-   * Kills the shell of a sandbox that still runs after our child, and says whether it did. Our
+   * Whether the shell of a sandbox still runs although our child has ended; kills it if so. Our
    * child only sets the sandbox up; the shell is the first process inside, and dies a little later.
    */
   #doesOutliveChild(): boolean {
@@ -123,8 +123,9 @@ export class ReplicaShell {
   }
 
   /**
-   * Kills the processes that are left after the shell; true when none are left. With `isAsking` it
-   * first asks them to end. A sandbox leaves none, unless it was killed before its shell started.
+   * Kills the processes that are left after the shell. Returns true when none are left, or when it
+   * has given up. With `isAsking` it first asks them to end. A sandbox leaves none, unless it was
+   * killed before its shell started.
    */
   areLeftoversGone(isAsking: boolean): boolean {
     const { child, record, clock, looks, onFault } = this.#options;

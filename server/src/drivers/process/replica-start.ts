@@ -1,5 +1,5 @@
-// Follows how one replica starts: its shell reports that the app runs, and the cortex runtime where
-// it listens, or why it never will.
+// Follows how one replica starts: its shell reports that the app runs, and the cortex runtime
+// reports where it listens, or why it never will.
 import type { Address } from "#drivers/driver.ts";
 import { readReport, readState, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
 import { addressOf, socketError } from "./replica-listens.ts";

@@ -1,7 +1,7 @@
 // Decides whether uvicorn is given the path under which clients reach the app, so that links which
 // the app generates, such as those of FastAPI's /docs, point there. uvicorn reads that path from a
-// variable and puts it in front of the request paths that the app sees, so only apps that expect
-// this get it.
+// variable and puts it in front of the request paths that the app sees, so it is given only to apps
+// that expect this.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { BuildPlan } from "#drivers/builder.ts";
@@ -9,10 +9,10 @@ import { runTool, type BuildTools } from "./build-tool.ts";
 
 /** The first versions in which the path that an app sees begins with its root path (ASGI 2.3). */
 const versionsMin = { uvicorn: [0, 26], starlette: [0, 35] } as const;
-/** The form of code that reads request paths itself: it would see other paths than before. */
+/** Matches code that reads request paths itself: such code would see other paths than before. */
 const ownPaths = "root_path|url\\.path|\\[.path.\\]|X-Forwarded-Prefix";
 
-/** Whether uvicorn may get the app's path as an option. The build log says so, or why not. */
+/** Whether uvicorn may be told the app's path. The build log says that it is told, or why not. */
 export async function findRootPathUse(build: {
   readonly plan: BuildPlan;
   readonly tools: BuildTools;

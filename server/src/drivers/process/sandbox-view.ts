@@ -207,8 +207,8 @@ function line(source: string, target: string, type: string, options: string): st
 }
 
 /**
- * Escapes a field of the table: blanks separate the fields, so blanks and backslashes in a field
- * become octal.
+ * Escapes a field of the table: blanks separate the fields and # begins a comment, so these
+ * characters and backslashes in a field become octal.
  */
 function escaped(field: string): string {
   return field.replaceAll(

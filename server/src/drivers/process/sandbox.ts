@@ -46,10 +46,12 @@ export type Around = {
    * The name of the file by which further programs enter the sandbox later (see `enteringSandbox`).
    */
   readonly entry: string;
+  /** Lines that run just before the program starts. */
   readonly ready: string;
   /** Words before the program, and its redirections. */
   readonly words: string;
   readonly redirections: string;
+  /** Lines that run when the program has ended. */
   readonly after: string;
 };
 
@@ -78,8 +80,8 @@ const variableForm = /^[A-Za-z0-9_.-]+$/;
 const processesMax = 16_384;
 const openFilesMax = 65_536;
 /**
- * Limits of Linux: for one word or variable, and for all together with the usual limit of the
- * stack.
+ * Limits of Linux: for one word or variable, and for the sum of all, if the stack has its usual
+ * limit.
  */
 const wordBytesMax = 131_072;
 const wordsBytesMax = 2_000_000;
@@ -149,7 +151,7 @@ export function baseScript(
   const root = shellQuoted(base.stagingDir);
   const from = shellQuoted(base.etcDir);
   const to = shellQuoted(views.etcOf(base));
-  // A file that is replaced meanwhile, because the machine's /etc has changed, makes the copy fail.
+  // The first copy fails if a file is replaced meanwhile, because the machine's /etc has changed.
   const etc = `{ cp -a ${from} ${to} 2>/dev/null || cp -a ${from}/. ${to}; }`;
   const mount = `mount -t tmpfs -o ${views.stagingOptions} tmpfs ${root} && ${etc} && ${mountAll(base, views.baseTable(base, sandbox))}`;
   return `${network ?? ""}umask 022\n${processLimit}${limits}{ ${mount}; } || exit ${sandboxFailedCode}\n`;
@@ -254,7 +256,7 @@ function startScript(
   return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(dropWords(sandbox, run))}`;
 }
 
-/** Words before a program that shows it only the view, and takes all rights from it. */
+/** Words to put before a program, so that it sees only the view and has no rights. */
 function dropWords({ isUserOwned }: Namespaces, { user }: Pick<SandboxedRun, "user">): string {
   const asUser = isUserOwned ? "" : ` --reuid=${user} --regid=${user} --clear-groups`;
   return `chroot ${views.viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${asUser} `;
@@ -276,7 +278,7 @@ export function wordsRefusal(run: Words): string | null {
   return isTooLarge ? "its variables are too large for one process" : null;
 }
 
-/** The variables of the program under other names, which a shell can set and which mean nothing. */
+/** The program's variables under other names, which every shell can set and gives no meaning to. */
 function carriedOf(run: Words): Readonly<Record<string, string>> {
   const names = namesOf(run);
   return Object.fromEntries(
@@ -317,8 +319,8 @@ function mountAll({ stagingDir }: views.SandboxBase, table: string): string {
 }
 
 /**
- * Removes the machine's own root from the namespace. `chroot` still hides the rest: the kernel
- * refuses new namespaces to processes in a chroot, which pivoting alone would allow.
+ * Removes the machine's own root from the namespace. `chroot` then hides what is outside the view.
+ * A second pivot would hide it too, but the kernel refuses new user namespaces only in a chroot.
  */
 function leaveMachine(view: views.SandboxBase): string {
   return `cd ${shellQuoted(views.rootOf(view))} && pivot_root . . && umount -c -l .`;

@@ -32,7 +32,7 @@ export type ShellPoolOptions = Pick<DriverParts, "clock" | "log"> & {
  */
 const readyMin = 2;
 const readyMax = 10;
-/** How long after a start shells are prepared, so as not to compete with the app that starts. */
+/** How long to wait after a start: preparing shells would compete with the app that starts. */
 const refillPauseMs = 1000;
 const prepareTimeoutMs = 10_000;
 const endWaitMs = 5_000;

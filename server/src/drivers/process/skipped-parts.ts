@@ -1,7 +1,7 @@
 // The parts of an output file that were skipped because newer output is read first. They are read
 // later, when there is no newer output, the newest part first. Pure.
 
-/** A skipped part: the bytes from `from` to before `to`, which are equal when all were read. */
+/** A skipped part: the bytes from `from` to before `to`. The two are equal when all were read. */
 export type SkippedPart = {
   readonly from: number;
   readonly to: number;
