@@ -21,7 +21,10 @@ export interface HeldReplica {
   owned(): OwnedReplica;
   /** Asks the replica to stop and kills it `graceMs` later; resolves when it is gone. */
   stop(graceMs: number): Promise<void>;
-  /** Resolves when all output of an exited replica is delivered; with false, if closed before. */
+  /**
+   * Resolves when all output of an exited replica is delivered; with false when the driver was
+   * closed before.
+   */
   deliver(): Promise<boolean>;
   /** Removes the files and records of an exited replica. */
   remove(): Promise<void>;

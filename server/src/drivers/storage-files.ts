@@ -36,8 +36,8 @@ export type StorageFilesOptions = {
 };
 
 /**
- * A file or folder within the storage of a project. `names` lists the folders that lead to
- * it, and its own; empty: the storage itself.
+ * A file or folder within the storage of a project. `names` has the names of the folders that lead
+ * to it, and then its own name; empty: the storage itself.
  */
 export type StoragePath = { readonly projectId: ProjectId; readonly names: readonly string[] };
 
@@ -301,7 +301,8 @@ async function enter(
   const folder = await openFolder(path);
   try {
     if (isNew) await above.handle.sync();
-    // Also for an existing folder: the platform may have been killed between the two steps.
+    // Also for an existing folder: the platform may have been killed between making the folder and
+    // giving it an owner.
     const { uid } = await folder.handle.stat();
     if (creates.user !== null && uid === process.getuid?.())
       await folder.handle.chown(creates.user, creates.user);

@@ -1,12 +1,13 @@
-// Has lines of a replica stored, with retries, for all drivers.
+// Gives lines of a replica to the sink, which stores them, and retries when that fails. Used by all
+// drivers.
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { ReplicaLine, ReplicaSink } from "./driver.ts";
 
 /**
- * After these attempts lines are dropped, since the end of a replica is reported only when all its
- * lines are stored or dropped.
+ * When all these attempts have failed, the lines are dropped, since the end of a replica is
+ * reported only when all its lines are stored or dropped.
  */
 const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
 

@@ -1,6 +1,6 @@
 // Decides for all drivers when the unfinished line of an output (a progress bar, dots, a question)
-// is delivered: soon, and again when it has changed. A line that ends as it was delivered is not
-// delivered a second time.
+// is delivered: soon, and again when it has changed. A line that ends without a further
+// change is not delivered a second time.
 import type { Clock } from "#lib/clock.ts";
 import { unfinishedAfterMs, type OutputLine } from "./log-lines.ts";
 
@@ -11,7 +11,7 @@ export class UnfinishedLine {
   #cancel: (() => void) | undefined;
   #isDue = false;
 
-  /** `onDue` is called when the line may be due, so that `due` should be called. */
+  /** `onDue` is called when the line may be due; call `due` then. */
   constructor(options: { readonly clock: Clock; readonly onDue: () => void }) {
     this.#options = options;
   }

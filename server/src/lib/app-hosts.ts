@@ -33,8 +33,8 @@ export class AppHosts {
   }
 
   /**
-   * Returns the URL at which a browser opens the app; null when the app's name leads elsewhere from
-   * the browser's machine.
+   * Returns the URL at which a browser opens the app; null when that host name would lead the
+   * browser to its own machine instead of the platform's, or cannot name the app.
    */
   urlOf(baseUrl: string, { projectId, appName }: AppOfHost): string | null {
     const url = new URL(baseUrl);

@@ -17,8 +17,8 @@ export type BatcherOptions<Item, Result> = {
   /** The maximum number of items in the queue. */
   readonly queueMax: number;
   /**
-   * Returns the key of an item. Keys with waiting items take turns. `addWhenNotFull` does not wait
-   * for a key without waiting items.
+   * Returns the key of an item. Keys with waiting items take turns. For a key without waiting
+   * items, `addWhenNotFull` does not wait for space.
    */
   readonly keyOf?: (item: Item) => string;
   /** The maximum number of items in one turn of a key; without it, a whole batch. */
@@ -251,8 +251,8 @@ export class Batcher<Item, Result = void> {
         return resolveAll(entries, results);
       } catch (error) {
         onFailure?.(error, items);
-        const mayPass = !isDataError(error) && !signal.aborted && clock.monotonicMs() < giveUpAtMs;
-        if (!mayPass) return await this.#giveUp(entries, error);
+        const mayRetry = !isDataError(error) && !signal.aborted && clock.monotonicMs() < giveUpAtMs;
+        if (!mayRetry) return await this.#giveUp(entries, error);
       }
       // An abort ends the pause early, as intended.
       await clock
