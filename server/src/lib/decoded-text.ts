@@ -1,6 +1,6 @@
 // Reads text that people have saved with any editor: by its byte order mark, as UTF-8, or in the
-// encoding that its first lines name, as Python and pip do. Pure. Refuses a file that cannot be
-// read with the line and the byte.
+// encoding that its first lines name, as Python and pip do. Refuses a file that cannot be read; the
+// refusal names the line and the byte. Pure.
 import { Fault } from "./fault.ts";
 
 const marks: readonly { readonly encoding: string; readonly bytes: readonly number[] }[] = [

@@ -8,7 +8,7 @@ export type GateOptions = {
   readonly max: number;
   /**
    * The maximum number of slots of one key; without it, a key may use all. `half`: a key gets a
-   * slot only while it holds fewer than are free.
+   * slot only while it holds fewer slots than are free.
    */
   readonly keyMax?: number | "half";
   /** The length of the queue; beyond it, work is refused at once. */

@@ -30,7 +30,7 @@ export class Histogram {
 
 /**
  * Returns a quantile of all durations that these histograms counted, in milliseconds: `share` of
- * them are shorter. Estimated within its bucket. Null when nothing was counted.
+ * them are shorter. Its place within a bucket is estimated. Null when nothing was counted.
  */
 export function quantileMs(
   histograms: readonly (readonly number[])[],

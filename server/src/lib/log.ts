@@ -5,7 +5,7 @@ import { prettyFactory } from "pino-pretty";
 
 export type Log = Logger;
 
-/** Paths whose values never reach the log, at any depth of a logged object. */
+/** Values that never reach the log: fields of a logged object, and fields of the objects in it. */
 const redacted = [
   "authorization",
   "headers.authorization",

@@ -49,7 +49,7 @@ export function parseFile(text: string): Table {
   }
 }
 
-/** Says where a text is not valid TOML, and why. Throws any error that is not of the parser. */
+/** Says where a text is not valid TOML, and why. Rethrows an error that is not the parser's. */
 export function tomlProblem(error: unknown): { readonly at: string; readonly reason: string } {
   if (!(error instanceof TomlError)) throw error;
   const [first = ""] = error.message.split("\n");

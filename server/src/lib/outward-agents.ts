@@ -19,7 +19,7 @@ export type AgentsOptions = {
 
 /**
  * Shorter than the keep-alive of common servers, and short enough to follow DNS changes. A server
- * with a shorter keep-alive, as Node with 5 s, announces it, and the agent obeys that.
+ * with a shorter keep-alive, such as Node's 5 s, announces it, and the agent obeys.
  */
 const idleMs = 15_000;
 const idlePerReceiverMax = 64;

@@ -8,7 +8,7 @@ import { exchange, type Exchange } from "./outward-exchange.ts";
 import type { OutwardGuard } from "./outward-guard.ts";
 import { makeNameLookup, type NameLookup } from "./outward-names.ts";
 
-/** The headers, the body and the limits of a POST request. */
+/** The method, the headers, the body and the limits of a call. */
 export type OutwardPost = {
   /** By default POST; a GET has an empty body. */
   readonly method?: "GET";
@@ -46,8 +46,8 @@ export type OutwardClientOptions = {
 };
 
 /**
- * More than the usual number of concurrent deliveries; each is a connection, and a process has a
- * few thousand.
+ * More than the usual number of concurrent deliveries. Each takes a connection, of which a process
+ * can have a few thousand.
  */
 const totalMaxDefault = 1_024;
 /** Enough for a fast receiver, and no flood for a slow one. */

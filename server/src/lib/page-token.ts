@@ -20,7 +20,10 @@ export type PageTokensOptions<Cursor> = {
 /** A page of a list; `nextToken` is null at the end. */
 export type Page<Item> = { readonly items: readonly Item[]; readonly nextToken: string | null };
 
-/** Returns the page of the first `size` of these rows. One row more than `size` must be read. */
+/**
+ * Returns the page of the first `size` of these rows. The caller must have read one row more than
+ * `size`, if there is one: that row shows whether another page follows.
+ */
 export function pageOf<Row>(
   rows: readonly Row[],
   size: number,
