@@ -1,7 +1,8 @@
 // Lets a source produce its next part while the current one is in use.
 
 /**
- * Yields the source's parts in order, and lets it produce one ahead. Its end also ends the source.
+ * Yields the source's parts in order, and lets it produce one ahead. When the reader stops
+ * early, the source ends too.
  */
 export async function* readAhead<Part>(source: AsyncGenerator<Part>): AsyncGenerator<Part> {
   let next = source.next();

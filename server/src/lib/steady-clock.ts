@@ -10,8 +10,8 @@ import { SteadyTime, type StepReport } from "./steady-time.ts";
  */
 const settleMs = 86_400_000;
 /**
- * How often the two clocks are read to get a pair of readings from the same millisecond: the
- * process may pause between them.
+ * The maximum number of tries to read both clocks within the same millisecond: the process may
+ * pause between the two readings.
  */
 const readingsMax = 3;
 
@@ -66,7 +66,7 @@ export class SteadyClock implements Clock {
     return !this.#time.isStepped && this.monotonicMs() - this.#unsettledAtMs >= settleMs;
   }
 
-  /** For a day nothing is deleted for its age: the time may be wrong. */
+  /** Suspends the deletion of old data for a day, since the time may be wrong. */
   unsettle(): void {
     this.#unsettledAtMs = this.monotonicMs();
   }

@@ -42,15 +42,15 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
 
 /** Like `insertAppLines`, in the caller's transaction. */
 export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<void> {
-  // Values that many lines share are sent once, and each line has the position of its values in
-  // these arrays. This is less work than JSON of whole rows.
-  const apps = new Map<string, { readonly index: number; readonly line: AppLine }>();
-  const indexOfApp = (line: AppLine): number => {
+  // Values that many lines share are sent once, in arrays, and each line has the position of its
+  // values in these arrays. This is less work than JSON of whole rows.
+  const origins = new Map<string, { readonly index: number; readonly line: AppLine }>();
+  const indexOfOrigin = (line: AppLine): number => {
     const key = JSON.stringify([line.appId, line.replicaId, line.runId, line.stream]);
-    return getOrInsert(apps, key, () => ({ index: apps.size + 1, line })).index;
+    return getOrInsert(origins, key, () => ({ index: origins.size + 1, line })).index;
   };
-  const indexes = lines.map(indexOfApp);
-  const first = [...apps.values()].map(({ line }) => line);
+  const indexes = lines.map(indexOfOrigin);
+  const first = [...origins.values()].map(({ line }) => line);
   await sql`
     insert into app_logs (project_id, app_id, replica_id, run_id, at, stream, line)
     select (${first.map(({ projectId }) => projectId)}::text[])[place],
@@ -68,8 +68,8 @@ export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<vo
 }
 
 /**
- * Assigns lines of a replica to the runs that ended with it: of each stream the last `limit` lines
- * since `since` that belong to no run. Uses the index on replica and time.
+ * Assigns lines of a replica to the runs that ended with it: for each stream, the last `limit` of
+ * the lines since `since` that belong to no run. Uses the index on replica and time.
  */
 export async function assignLastLines(
   db: Db,

@@ -17,7 +17,7 @@ const queueMax = 50_000;
 /** Long enough for a restart of the database. */
 const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
-/** Lines of one app in a statement, so that apps that print much at the same time share it. */
+/** Lines of one app in a statement, so that apps that print much at the same time take turns. */
 const turnMax = 500;
 /** Enough for a burst of output, up to as many characters as a driver keeps of unread output. */
 const burstLimits: LineRateLimits = {
@@ -26,14 +26,14 @@ const burstLimits: LineRateLimits = {
   charactersAtOnce: 64_000_000,
   charactersPerSecond: 4_000_000,
 };
-/** Enough for the steady output of a busy app: if it never stops, the disk is full after weeks. */
+/** Enough for a busy app's steady output; even if it never stops, the disk lasts for weeks. */
 const lastingLimits: LineRateLimits = {
   linesAtOnce: 5_000_000,
   linesPerSecond: 500,
   charactersAtOnce: 1_000_000_000,
   charactersPerSecond: 100_000,
 };
-/** How many last lines of each stream a run gets when its replica crashes: a traceback. */
+/** How many of the last lines of each stream a run gets when its replica crashes: a traceback. */
 const lastLinesMax = 50;
 /** How long lines wait when the app has exceeded its limits. */
 const waitMsMax = 2_000;

@@ -63,7 +63,7 @@ export class BuildLogs {
       await batcher.addAll(batch.map((line) => ({ ...line, line: cleanLine(line.line) })));
     } catch (error) {
       const lost = newest.length + lines.length;
-      // A number without lines is given up: the build may be gone.
+      // If only the note was to be stored, its number is given up: the build may be gone.
       if (lost > 0) this.#leaveOut(buildId, [], missing + lost);
       this.#parts.log.error(
         { err: error, buildId, lines: lines.length },

@@ -9,7 +9,7 @@ export class Wake implements Disposable {
   #isNudged = false;
   #sleeping: AbortController | undefined;
 
-  /** Notifications about `id` wake the reader, and those that say that some may be lost. */
+  /** The reader wakes at notifications about `id`, and when notifications may have been lost. */
   constructor(
     notifications: Pick<Notifications, "listen">,
     id: string,

@@ -15,8 +15,8 @@ export class ListedApps<Meter extends AppCounters> {
   readonly #meters: () => Iterable<Meter>;
   readonly #appsMax: number;
   /**
-   * The labels of the apps that have samples of their own. No app is ever removed: an app that took
-   * its slot would leave the shared sample, which would make both counters jump.
+   * The labels of the apps that have samples of their own. No app is ever removed: another app
+   * would then move from the shared sample to one of its own, and both counters would jump.
    */
   readonly #listed = new Map<AppId, Sample["labels"]>();
 

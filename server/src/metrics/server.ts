@@ -22,8 +22,9 @@ export type MetricsServerOptions = {
 
 /** More than the number of concurrent scrapers. */
 const connectionsMax = 32;
-/** Timeout for slow requests, and for clients that read nothing. */
+/** How long a request may take to arrive. */
 const slowMs = 10_000;
+/** How long a connection may be silent, as when a client reads nothing. */
 const silentMs = 30_000;
 
 /** Listens. Rejects when the address is not available. */
