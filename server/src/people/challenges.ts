@@ -37,7 +37,7 @@ export class Challenges {
   }
 
   /**
-   * The person of a challenge, whose row is locked; null: the challenge is invalid, has expired, or
+   * Locks and returns the person of a challenge; null: the challenge is invalid, has expired, or
    * was deleted when the person's password changed.
    */
   async personOf(tx: Tx, challenge: string): Promise<PersonRow | null> {
@@ -46,7 +46,7 @@ export class Challenges {
     const personId = await find();
     if (personId === undefined) return null;
     const person = await lockPerson(tx, personId);
-    // It may have been deleted while this waited for the lock.
+    // The challenge may have been deleted while this call waited for the lock.
     const isStillValid = (await find()) !== undefined;
     return person === undefined || !isStillValid ? null : person;
   }

@@ -75,7 +75,7 @@ const triesMax = 5;
 export class DeviceLogins {
   readonly #options: DeviceLoginsOptions;
   /**
-   * Counts polls by the hash of the device code, so that a device that polls too often learns it.
+   * Counts polls by the hash of the device code, so that a device that polls too often is told so.
    */
   readonly #polls: RateLimit;
 
@@ -207,7 +207,8 @@ function unknownCode(): Fault {
 }
 
 /**
- * Translates the error of a session that ended after its token was checked: the row refers to it.
+ * Translates the database's error when the session that the login's row refers to is gone: the
+ * session has ended since its token was checked.
  */
 function refuseEnded(error: unknown): never {
   const isEnded =

@@ -78,7 +78,7 @@ export function openMembership(
   };
 }
 
-/** Often enough that strangers who try many addresses cannot add rows faster than they go. */
+/** Often enough that rows do not pile up while strangers try many addresses. */
 const cleanupIntervalMs = 600_000;
 
 /** The steps that remove expired sessions, links, challenges and counts of attempts. */

@@ -102,8 +102,8 @@ export class PasswordUseCases {
   }
 
   /**
-   * Mails a link in the background if the address is known, after `first`, and returns at once. If
-   * no mail server is configured, the log tells the operator how to create a link.
+   * Returns at once. In the background, calls `first`, and then mails a link if the address is
+   * known. If no mail server is configured, the log tells the operator how to create a link.
    */
   forgot(email: string, by: By, first: () => Promise<void> = async () => undefined): void {
     const { log } = this.#parts;

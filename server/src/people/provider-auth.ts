@@ -28,7 +28,7 @@ export type ProviderAuthOptions = {
   readonly gate: ProviderGate;
 };
 
-/** The path below which are the URLs to which providers send browsers back. */
+/** Providers send browsers back to URLs below this path. */
 const basePath = "/v2/auth";
 const times = { createdAt: "created_at", updatedAt: "updated_at" };
 
@@ -173,8 +173,8 @@ function oidcConfig({ url, clientId, clientSecret, name }: ProviderSettings): Ge
     clientId,
     clientSecret: clientSecret.reveal(),
     scopes: ["openid", "email", "profile"],
-    // The issuer is part of it: a provider that is set up later may use the same subjects for other
-    // people.
+    // The URL is part of the subject: a provider that is set up later may use the same subjects for
+    // other people.
     accountSubject: ({ profile }) => `${url} ${String(profile.sub)}`,
     mapProfileToUser: userOf,
   };

@@ -38,8 +38,8 @@ export class ProviderGate {
 
   /**
    * Returns a refusal, or undefined. The action `sign-in` means that the provider's account was
-   * linked to a person before. `isAsked`: a signed-in person connects the account, whose address
-   * may be any.
+   * linked to a person before. `isAsked`: a signed-in person connects the account, which may have
+   * any address.
    */
   async check(
     user: ProviderUser,
@@ -54,9 +54,9 @@ export class ProviderGate {
   }
 
   /**
-   * Called just before a connected account is stored, and records that. Returns false when it must
-   * not be stored: the session that began the visit has ended, or another visit has connected an
-   * account of the same provider.
+   * Called just before a connected account is stored; records the connection. Returns false when
+   * the account must not be stored: the session that began the visit has ended, or another visit
+   * has connected an account of the same provider.
    */
   async isConnecting(
     personId: string,

@@ -27,9 +27,9 @@ import type { SignInParts } from "./sign-in-parts.ts";
 import { requirePassword } from "./two-factor.ts";
 
 /**
- * Why a visit was refused. `expired`: the browser came back too late, twice, or was another one;
- * `refused`: the provider refused; `failed`: the provider's answer was not valid; `account_taken`:
- * the account is connected to somebody else.
+ * Why a visit was refused. `expired`: the browser came back too late or a second time, or another
+ * browser came; `refused`: the provider refused; `failed`: the provider's answer was not valid;
+ * `account_taken`: the account is connected to somebody else.
  */
 export type ProviderRefusal = GateRefusal | "account_taken" | "expired" | "refused" | "failed";
 
@@ -212,7 +212,8 @@ export class ProviderSignIn {
 
   /**
    * Ends a visit by the query with which the provider sent the browser back. Throws as `begin`
-   * does; any other failure is returned as a refusal.
+   * does, and `Fault("unauthorized")` when the person's sessions were ended meanwhile; any other
+   * failure is returned as a refusal.
    */
   async end(
     id: ProviderId,

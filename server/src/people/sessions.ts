@@ -1,6 +1,6 @@
-// Sessions of people: every way of signing in opens one, and it is then used to get access tokens,
-// listed and ended. Every platform on the database refuses access tokens of an ended session within
-// a second of the commit.
+// Sessions of people: every way of signing in opens one. It gives access tokens for as long as it
+// lasts, and can be listed and ended. Every platform on the database refuses access tokens of an
+// ended session within a second of the commit.
 import { randomBytes, randomUUID } from "node:crypto";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
