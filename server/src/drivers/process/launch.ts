@@ -181,8 +181,8 @@ function hasOwnNetwork({ sandbox }: LaunchContext): boolean {
 }
 
 /**
- * A cortex app listens on a private socket; a web server on its port, in its own network if
- * available.
+ * A cortex app listens on a private socket, or on a port if the socket's path would be too long. A
+ * web server listens on its port, in its own network if available.
  */
 async function choosePort(spec: ReplicaSpec, context: LaunchContext): Promise<AddressChoice> {
   const { entrypoint } = spec;
