@@ -130,7 +130,7 @@ function createScheduler(
   });
 }
 
-/** Begins to record what replicas use; the result says it for now and for the past. */
+/** Begins to record what replicas use. The result tells what they use now, and what they used. */
 function openUse(
   { db, clock, log, lifecycle }: Foundation,
   { proxy, scheduler }: { readonly proxy: Proxy; readonly scheduler: Scheduler },

@@ -23,9 +23,9 @@ const findImageMs = 60_000;
 export type ChosenDriver = OpenedDriver & { readonly disk: SharedDisk };
 
 /**
- * Opens the driver, which later starts use too. Opens the disk of the data folder if the driver
- * does not, because the platform itself writes to it. Throws `CannotStart` when the machine cannot
- * run the driver.
+ * Opens the driver, and remembers it for later starts. Opens the disk of the data folder if the
+ * driver does not, because the platform itself writes to that disk. Throws `CannotStart` when the
+ * machine cannot run the driver.
  */
 export async function openChosenDriver(
   settings: Config & { readonly paths: ReturnType<typeof dataPaths> },
@@ -54,8 +54,8 @@ export function whyNeverHere(
 }
 
 /**
- * True when the artifact exists; also while the backend does not answer, since a start waits for
- * it.
+ * True when the artifact exists, and also while the backend does not answer, since a start then
+ * waits for the backend.
  */
 export async function isThereHere(builder: Builder, artifact: Artifact): Promise<boolean> {
   try {

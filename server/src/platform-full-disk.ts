@@ -8,7 +8,10 @@ import { diskSpace, measure, type DiskUsage } from "#drivers/disk/disk-usage.ts"
 import { sizeText } from "#lib/disk-full.ts";
 import { dataPaths } from "./config.ts";
 
-/** The reserve is released below this. The database needs far less to start: a few 16 MB files. */
+/**
+ * With less free space than this, the reserve is released. The database needs far less to start: a
+ * few files of 16 MB.
+ */
 const neededBytes = 100_000_000;
 
 /**

@@ -36,7 +36,7 @@ export type OnStep = (step: RunStep | WebhookStep | MeterStep) => void;
 export type Settings = Config & { readonly paths: ReturnType<typeof dataPaths> };
 
 type Parts = Foundation & {
-  /** Called only once the platform listens. */
+  /** Not called before the platform listens. */
   readonly urls: () => Urls;
   /** Called once, after the apps are opened. */
   readonly openDriver: () => Promise<ChosenDriver>;

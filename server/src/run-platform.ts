@@ -126,7 +126,7 @@ const sameSignalMs = 5_000;
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let firstAtMs: number | null = null;
-    // It stays: between two listeners, the next signal would end the process as if there were none.
+    // The listener is never removed: without a listener, a signal would end the process at once.
     const onSignal = (signal: NodeJS.Signals): void => {
       const nowMs = systemClock.monotonicMs();
       firstAtMs ??= nowMs;

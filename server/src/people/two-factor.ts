@@ -68,8 +68,8 @@ export class TwoFactor {
   }
 
   /**
-   * Begins to turn it on: it is on when `confirm` has accepted a code of the app. Requires the
-   * person's password, if the person has one.
+   * Begins to turn two-factor sign-in on; it is on once `confirm` has accepted a code of the app.
+   * Requires the person's password, if the person has one.
    */
   async begin(caller: PersonCaller, password: Secret | null): Promise<Enrolment> {
     const { db, secret: key, hashes } = this.#parts;
@@ -93,7 +93,7 @@ export class TwoFactor {
     });
   }
 
-  /** Turns it on, with a code of the app. The session is replaced by a new one. */
+  /** Turns two-factor sign-in on, with a code of the app. A new session replaces the caller's. */
   confirm(caller: PersonCaller, code: string, by: By): Promise<SignedIn> {
     return this.#switch(caller, { by, isOn: true }, async (tx, person) => {
       if (person.two_factor_enabled)
@@ -105,8 +105,8 @@ export class TwoFactor {
   }
 
   /**
-   * Turns it off. Requires a code and, if the person has one, the password. The session is replaced
-   * by a new one.
+   * Turns two-factor sign-in off. Requires a code and, if the person has one, the password. A new
+   * session replaces the caller's.
    */
   disable(
     caller: PersonCaller,
@@ -141,8 +141,8 @@ export class TwoFactor {
   }
 
   /**
-   * Turns it off for a person who has lost the app and the backup codes, and ends all their
-   * sessions. Throws `Fault("not_found" | "conflict")`.
+   * Turns two-factor sign-in off for a person who has lost the app and the backup codes, and ends
+   * all sessions of that person. Throws `Fault("not_found" | "conflict")`.
    */
   async reset(email: string, by: By): Promise<void> {
     const { db, mailer, baseUrl } = this.#parts;
@@ -222,7 +222,7 @@ export class TwoFactor {
     return new Fault("unauthorized", wrongCode);
   }
 
-  /** Whether the code is one of the app now, or a backup code, which is then deleted. */
+  /** Whether the app shows the code now, or it is a backup code, which is then deleted. */
   async #acceptCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     if (appCodeForm.test(code)) return this.#acceptAppCode(tx, factor, code);
     const { secret } = this.#parts;
@@ -236,8 +236,8 @@ export class TwoFactor {
   }
 
   /**
-   * Whether the code is one of the app now, and newer than the last accepted one. So a code works
-   * only once, for one action, and somebody who has seen it cannot use it again.
+   * Whether the app shows the code now, and began to show it after the last accepted one. So a code
+   * works only once, for one action, and somebody who has seen it cannot use it again.
    */
   async #acceptAppCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     const { secret, clock } = this.#parts;
@@ -277,7 +277,10 @@ export class TwoFactor {
     return this.#parts.sessions.tokensOf(replaced);
   }
 
-  /** Runs `change` in one transaction with the person locked, and as one that hashes passwords. */
+  /**
+   * Runs `change` in one transaction with the person locked. Only a few changes run at once, since
+   * each may compare a password.
+   */
   #change<T>(caller: PersonCaller, change: (tx: Tx, person: PersonRow) => Promise<T>): Promise<T> {
     const { db, hashes } = this.#parts;
     return this.#counted(caller, () =>
@@ -333,7 +336,7 @@ function openFactor(key: Secret, sealed: string): Promise<string> {
   return symmetricDecrypt({ key: keysOf(key), data: sealed });
 }
 
-/** The key in the form of better-auth. The version is part of each stored text. */
+/** The key in the form that better-auth takes. Each stored text contains the key's version. */
 function keysOf(key: Secret): { keys: Map<number, string>; currentVersion: number } {
   return { keys: new Map([[1, key.reveal()]]), currentVersion: 1 };
 }

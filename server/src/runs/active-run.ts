@@ -2,8 +2,8 @@
 import type { RunWork } from "./run-store.ts";
 
 /**
- * Exists from the claim (or the acceptance) until its end is written, it is given back, or its
- * lease is lost.
+ * Exists from the claim (or the acceptance) of a run until the end of the run is written, the run
+ * is given back, or its lease is lost.
  */
 export interface ActiveRun {
   readonly work: RunWork;
@@ -17,7 +17,7 @@ export interface ActiveRun {
   /**
    * Called when the platform stops. A waiting run is given back; a run whose answer the replica
    * keeps is left to the next start of the platform. True when the run continues, because its
-   * answer would be lost.
+   * answer would be lost otherwise.
    */
   leave(): boolean;
 }

@@ -42,8 +42,8 @@ export class Admission {
   }
 
   /**
-   * True when it is worth claiming more runs of the app: claiming them one by one would cost a
-   * query each.
+   * True when at least half of the app's limit is free. Only then is claiming more runs worth a
+   * query: claiming them one by one would cost a query each.
    */
   isHalfFree(appId: AppId, slots: number): boolean {
     return (this.#apps.get(appId)?.runs ?? 0) <= this.#maxOf(slots) / 2;

@@ -41,7 +41,7 @@ export type ReplicaAnswer = {
 
 /** A healthy replica accepts at once: its runtime does so in a separate loop. */
 const connectWaitMs = 5_000;
-/** The time limit for the rest of an answer that has begun, all of which the replica has. */
+/** The time limit for the rest of an answer that has begun; the replica already has all of it. */
 const bodyWaitMs = 120_000;
 
 /**

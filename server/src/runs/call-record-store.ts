@@ -74,9 +74,8 @@ export async function countLeftOut(
 }
 
 /**
- * The condition on `calls` that selects the app's calls that ended before `before`. A call ends
- * within minutes after it is received, so the time of that, which the index by app has, narrows
- * them down.
+ * The condition on `calls` that selects the app's calls that ended before `before`. Such calls were
+ * also received before it, and that condition can use the index by app.
  */
 export function isOldCall(appId: AppId, before: Date): RawBuilder<unknown> {
   return sql`app_id = ${appId} and received_at < ${before} and ended_at < ${before}`;

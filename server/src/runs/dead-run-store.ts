@@ -32,7 +32,7 @@ export async function lockRun(tx: Tx, appId: AppId, runId: RunId) {
 
 /**
  * The database's time, rounded up to the millisecond: every run that has ended by now ended before
- * it.
+ * that time.
  */
 export async function timeNow(db: Db): Promise<Date> {
   const { rows } = await sql<{

@@ -1,5 +1,5 @@
 // Waits for runs to end, on any platform: polls the database with one query for all waiting
-// callers, until the last run has ended or timed out.
+// callers, until the last run has ended or the last wait has timed out.
 import type { RunId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { readEndedRuns } from "./run-list-store.ts";

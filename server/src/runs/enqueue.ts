@@ -20,7 +20,7 @@ export type EnqueueOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log">
   readonly store: RunStore;
   readonly runner: Pick<Runner, "reserve" | "unreserve" | "take" | "nudge">;
   readonly bodyBytesMax: number;
-  /** The key of both gates: the projects of one person share the slots of a key. */
+  /** Returns the key for both gates. All projects of a person have one key, and share its slots. */
   readonly ownerKeyOf: (projectId: ProjectId) => Promise<string>;
   readonly onStep: OnRunStep;
   /** Why nothing new can be stored when the disk is full; null: there is space. */

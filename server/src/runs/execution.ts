@@ -1,5 +1,6 @@
 // One attempt of a run: sends its call like a plain call, records the start before anything is
-// sent, and writes the end before it lets go of the run. Once it holds a slot, it repeats no check.
+// sent, and writes the end before it lets go of the run. Once the call holds a slot, nobody checks
+// again whether the app takes calls.
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { Fault } from "#lib/fault.ts";
 import { refusesIdentity } from "#proxy/accept-encoding.ts";
@@ -38,8 +39,8 @@ export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
   readonly startMsMax: number;
   readonly scheduler: Pick<Scheduler, "endStuck" | "brokeOff" | "isReclaimed">;
   /**
-   * True when no other call runs on the replica of a run, so that a replica which cannot be made to
-   * stop may be ended.
+   * True when no other call runs on the replica of a run, so that the replica may be ended if the
+   * run's function cannot be stopped.
    */
   readonly hasReplicaAlone: (appId: RunWork["appId"]) => boolean;
   readonly onLetGo: OnLetGo;

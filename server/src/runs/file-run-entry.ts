@@ -25,11 +25,11 @@ export function fileRunBody({ data, ...fileAndFunction }: FileRunArguments): Buf
 }
 
 /**
- * The text of `main.py`; Python 3.8 and newer. Published clients append a block to a script without
- * `if __name__ == …` that calls a function of the script. The older one wants the function's name
- * as an argument, which is empty for none; the newer one looks for a function with a usual name and
- * takes the data from an environment variable. Without data, a function that needs arguments cannot
- * be called: then only the script runs.
+ * The text of `main.py`; Python 3.8 and newer. If a script has no `if __name__ == …`, published
+ * clients append a block that calls a function of the script. The block of older clients wants the
+ * function's name as an argument, which is empty for none. The block of newer clients looks for a
+ * function with a usual name, and takes the data from an environment variable. Without data, a
+ * function that needs arguments cannot be called: then only the script runs.
  */
 export const fileRunEntry = `import ast
 import importlib.util

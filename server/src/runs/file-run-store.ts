@@ -56,7 +56,10 @@ export async function addWaitingRun(
   await tx.insertInto("run_requests").values({ run_id: runId, target, lines, body }).execute();
 }
 
-/** A run of files of the app that has not ended, unless its files have not arrived. No locks. */
+/**
+ * An unfinished file run of the app, or undefined. Runs whose files have not arrived do not count.
+ * No locks.
+ */
 export async function readUnfinishedFileRun(tx: Tx, appId: AppId): Promise<RunId | undefined> {
   const { rows } = await sql<{ id: RunId }>`
     select runs.id from runs left join builds on builds.id = runs.build_id
@@ -76,7 +79,8 @@ export async function lockAwaitedBuild(tx: Tx, runId: RunId): Promise<BuildRef |
 }
 
 /**
- * Runs whose builds have ended and that have not begun; runs that are not due come first. No locks.
+ * Runs that have not begun although their builds have ended or are gone; runs that are not due come
+ * first. No locks.
  */
 export async function readBuiltRuns(db: Db): Promise<WaitingRun[]> {
   return await readRows<WaitingRun>(db)`

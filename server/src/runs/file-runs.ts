@@ -108,7 +108,7 @@ export class FileRuns {
 
 /**
  * The path of the file in the tar. Clients may name the file by its path on their disk, while the
- * tar begins at its folder.
+ * tar begins at the file's folder.
  */
 function fileOf(filename: string, files: ReadonlySet<string>): string {
   const path = filename.split("/").filter((part) => part !== "" && part !== ".");
@@ -148,7 +148,7 @@ export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts)
     const { runId, projectId, appId, isWaiting, releaseId } = run;
     const reason = whyNeverRun(run);
     if (reason !== null) {
-      // Clients that follow the lines of the run show its reason nowhere else.
+      // Clients that follow the lines of the run show the reason nowhere else.
       const line = {
         projectId,
         appId,

@@ -20,7 +20,10 @@ export type Attached =
    * keeps.
    */
   | ({ readonly kind: "answered" } & CollectedAnswer)
-  /** `hasForgotten` false: the replica never began it, unless the run is already acknowledged. */
+  /**
+   * The replica does not know the run. `hasForgotten`: it has dropped answers of runs, perhaps the
+   * answer of this one; false: the run was never begun there, or it is already acknowledged.
+   */
   | { readonly kind: "unknown"; readonly hasForgotten: boolean }
   | { readonly kind: "lost"; readonly reason: string };
 

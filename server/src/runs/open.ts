@@ -47,8 +47,8 @@ type Parts = Foundation & {
 };
 
 /**
- * How often runs are started whose build has ended. A notification comes sooner, but the release
- * may take calls only a moment after it.
+ * How often runs whose build has ended are looked for, to start them. A notification comes sooner,
+ * but the release may take calls only a moment after it.
  */
 const builtEveryMs = 1_000;
 

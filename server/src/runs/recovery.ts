@@ -101,7 +101,10 @@ export class Recovery implements ActiveRun {
     }
   }
 
-  /** `withdrawn`: the replica never got the call, so it is sent as if for the first time. */
+  /**
+   * `withdrawn`: the run is cancelled, or the replica never got the call, which is then sent as if
+   * for the first time.
+   */
   async #attach(address: Address, heldId: HeldId): Promise<RunEnding | Interrupted> {
     const { heldRuns, answerBytesMax, callMsMax } = this.#parts;
     if (this.#isCancelled) return { kind: "withdrawn" };
