@@ -24,7 +24,7 @@ export function addedFields(list: readonly string[], more: More = {}): AddedFiel
   return { list, lines, replacesCors, ofAssets };
 }
 
-/** No fields, for callers of no app. */
+/** No fields, for requests that name no app. */
 export const nothingAdded = addedFields([]);
 
 const assetForm =

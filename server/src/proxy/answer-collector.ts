@@ -1,5 +1,5 @@
-// Collects an answer as it arrives. If its body exceeds a limit, only the length is kept of it.
-// Used for runs and for forwarded answers.
+// Collects an answer as it arrives. If the body exceeds a limit, only its length is kept. Used for
+// runs and for forwarded answers.
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import { fieldList } from "./fields.ts";

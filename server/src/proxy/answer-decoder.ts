@@ -9,7 +9,7 @@ import type { CollectedAnswer } from "./answer-collector.ts";
 
 /** Few: each uses a thread, and memory up to the size limit of an answer. */
 const decodingsMax = 2;
-/** Answers that are decoded or wait for it; further answers are passed on compressed. */
+/** How many answers may be in decoding or wait for it; further ones are passed on compressed. */
 const acceptedMax = 1_000;
 
 /** Decodes answers; results and webhooks have one decoder each, so neither delays the other. */
@@ -38,7 +38,7 @@ export class AnswerDecoder {
     if (!this.isNeeded(answer) || this.#accepted === acceptedMax) return answer;
     this.#accepted++;
     try {
-      // While the database does not name the owner, each project has a share of its own.
+      // If the database cannot name the owner, the project gets a share of its own.
       const key = await this.#ownerKeyOf(projectId).catch(() => projectId);
       return await this.#decoded(answer, key);
     } finally {

@@ -171,8 +171,8 @@ export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
 }
 
 /**
- * Parses a head (one character per byte, with the last line end, without the empty line); returns
- * the reason as a text if it is malformed.
+ * Parses a head (one character per byte, with the last line end, without the empty line); if the
+ * head is malformed, returns a text that says why.
  */
 export function readAnswerHead(text: string, request: RequestKind): AnswerHead | string {
   if (!headForm.test(text)) return "the head of the answer is not HTTP/1.1";

@@ -96,7 +96,8 @@ export class AnswerParser {
           at = length;
       }
     }
-    // Not before: `onEnd` may give the connection to another call, and these bytes must be used up.
+    // Not earlier: `onEnd` may give the connection to another call, and all bytes of this `push`
+    // must be parsed by then.
     if (this.#state === "ended") this.#notifyEnd();
   }
 

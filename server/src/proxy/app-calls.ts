@@ -54,7 +54,7 @@ export type AppCallsParts = PoolParts & {
  */
 const unreachablePauseMs = 300;
 
-/** When to retry after a full line: unknown, since it empties as fast as calls end. */
+/** After how long to retry when the line is full. A guess: the line moves as fast as calls end. */
 const fullRetrySeconds = 1;
 /** How many releases of an app have counters. Quick deploys may need more than two. */
 const talliesMax = 4;
@@ -106,7 +106,7 @@ export class AppCalls {
     meter.receivedTotal++;
     meter.lastActiveAtMs = call.arrivedAtMs;
     if (replicas.ready(appId) !== this.#ready) this.refresh();
-    // A call that waits already gets a free slot first.
+    // Calls that already wait get free slots before this one.
     const slot = this.#line.length === 0 ? this.#findSlot() : undefined;
     if (slot !== undefined) {
       this.#begin(call, slot, call.arrivedAtMs);
@@ -141,7 +141,7 @@ export class AppCalls {
     call.slot = null;
     this.meter.lastActiveAtMs = nowMs;
     this.#giveBack(slot, nowMs);
-    // While calls wait, no other replica has capacity: the first one gets this slot.
+    // While calls wait, no other replica has capacity: the first waiting call gets this slot.
     const isFree =
       slot.isOpen &&
       !slot.isUnreachable &&
@@ -256,7 +256,7 @@ export class AppCalls {
     return this.#tallies.get(releaseId);
   }
 
-  /** Gives the replica no more calls; those that it works on go on. */
+  /** Gives the replica no more calls; calls that it already works on continue. */
   retire(slot: ReplicaSlot): void {
     slot.isRetired = true;
     slot.pool.close();
@@ -286,7 +286,8 @@ export class AppCalls {
   #begin(call: AdmittedCall, slot: ReplicaSlot, nowMs: number): void {
     slot.running++;
     this.meter.began(nowMs);
-    // Only random-choice-2 exceeds the concurrency. No call waits, but a replica may be needed.
+    // Only random-choice-2 exceeds the concurrency. No call waits, but one more replica may be
+    // needed.
     if (slot.running === slot.concurrency + 1) this.#parts.nudge(this.meter.appId);
     call.slot = slot;
     call.begunAtMs = nowMs;
@@ -294,7 +295,7 @@ export class AppCalls {
     call.begin(slot, nowMs);
   }
 
-  /** Gives slots to waiting calls while there are any; the first call gets `firstSlot`, if set. */
+  /** Gives free slots to waiting calls; the first of them gets `firstSlot`, if that is set. */
   #admitWaiting(firstSlot?: ReplicaSlot): void {
     let slot = firstSlot;
     while (this.#line.length > 0) {
@@ -367,7 +368,7 @@ export class AppCalls {
     if (this.#parts.slots.get(replicaId) === slot) this.#parts.slots.delete(replicaId);
   }
 
-  /** Why no replica can start, if none is open; null: nothing is known to prevent a start. */
+  /** Why no replica can start; null: one is open, or nothing is known to prevent a start. */
   #startFault(): Fault | null {
     if (this.#open.length > 0) return null;
     const failure = this.#parts.replicas.failure(this.meter.appId);
@@ -396,7 +397,7 @@ const faultCodes = {
   app_stopped: "app_stopped",
 } as const satisfies Record<StartFailure["kind"], FaultCode>;
 
-/** Long enough for a start and for the preceding call. */
+/** Long enough for a start, and long enough for the preceding call to end. */
 function lineWaitMs({ settings }: Live): number {
   return (
     Math.max(settings.deploymentInitializationTimeout, settings.responseGracePeriodSeconds) * 1000

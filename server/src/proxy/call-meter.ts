@@ -3,7 +3,7 @@
 import { Histogram } from "#lib/histogram.ts";
 import type { AppId } from "#lib/ids.ts";
 
-/** Durations of the calls of all apps: with a histogram per app, metrics would be too long. */
+/** Durations of the calls of all apps: with a histogram per app, `/metrics` would be too long. */
 export class CallTimes {
   /** From a call's arrival to the end of its answer. */
   readonly duration = new Histogram();

@@ -40,9 +40,9 @@ export type CallParts = {
   readonly bodyBytesMax: number;
   readonly log: Log;
   /**
-   * Finds out, in a sentence for callers, why the replica ended on which a call just broke off;
-   * resolves to null if the replica has not ended after a moment. Never rejects. Null instead of a
-   * function: the client finds out itself.
+   * Finds out why the replica that worked on a broken-off call has ended. Resolves with a sentence
+   * for callers, or with null if the replica has not ended after a moment. Never rejects. Null
+   * instead of a function: the client finds out itself.
    */
   readonly whyEnded: ((call: Call) => Promise<string | null>) | null;
   /** Called when a call that entered its app ends. */
@@ -50,9 +50,9 @@ export type CallParts = {
 };
 
 /**
- * How often a call is sent. A replica may close an idle connection just as a call is sent; repeated
- * failures have another cause. The limit does not hold for a plain call of which no replica has
- * seen a byte: it waits for the next replica, up to the deadline of the line.
+ * How many times a call is sent at most. A replica may close an idle connection just as a call is
+ * sent; repeated failures have another cause. The limit does not hold for a plain call of which no
+ * replica has seen a byte: it waits for the next replica, up to the deadline of the line.
  */
 const triesMax = 3;
 const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
@@ -260,8 +260,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
     const { method, mayStart } = this.about;
-    // After its last try a run gives up here, since each of its starts is recorded, and it is tried
-    // again later.
+    // A run gives up here after the last try: each of its starts is recorded, and later the whole
+    // run is tried again.
     const isLastTry = this.#tries >= triesMax;
     if (loss.kind === "unreachable" && !(isLastTry && mayStart !== null)) {
       this.#app.move(this);
@@ -298,7 +298,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     if (!this.#hasLeft) this.#app.leave(this, nowMs);
   }
 
-  /** Gives back the connection. `head` says for how long it is open; null: it cannot be reused. */
+  /**
+   * Gives back the connection. `head` says for how long the connection stays open; null: it cannot
+   * be reused.
+   */
   #release(connection: ReplicaConnection, head: AnswerHead | null, nowMs: number): void {
     const { slot } = this;
     if (slot === null || head === null || !head.keepsOpen) {

@@ -46,8 +46,8 @@ export class CalledApps implements DemandSource, Occupancy {
   }
 
   /**
-   * Counts a call that a replica works on but that this proxy did not send, in `demandOf` and
-   * `running`, even before the view lists the replica. Call the returned function when the call has
+   * Makes `demandOf` and `running` count a call that a replica works on but that this proxy did not
+   * send, even before the view lists the replica. Call the returned function when the call has
    * ended; calling it again does nothing.
    */
   hold(appId: AppId, replicaId: ReplicaId): () => void {

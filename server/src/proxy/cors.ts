@@ -51,9 +51,9 @@ export function addedToAnswers({ route, hasOwnHost, fields }: CorsRequest): Adde
 }
 
 /**
- * A page from elsewhere can have the origin `null`, too. Therefore this origin may read only code,
- * no data: anybody may call an open app, but such a page calls it from within the network of the
- * person who opens the page.
+ * A page from elsewhere can have the origin `null`, too. Therefore pages of this origin may read
+ * only code, no data: anybody may call an open app, but such a page calls it from within the
+ * network of the person who opens the page.
  */
 const openInSandbox = siteFields({ disableAuth: true, hasOwnHost: false });
 const assetsInSandbox = addedFields([...openInSandbox, ...permission("null", false)], {
@@ -62,9 +62,9 @@ const assetsInSandbox = addedFields([...openInSandbox, ...permission("null", fal
 const inSandbox = addedFields(openInSandbox, { ofAssets: assetsInSandbox });
 
 /**
- * The answer to a preflight: a browser's question whether a page may send a request. It never has a
- * token. `app`: the app answers it itself; null: the request is no preflight, or its app does not
- * answer preflights.
+ * The answer to a preflight, by which a browser asks whether a page may send a request; preflights
+ * never have a token. `app`: the app answers the preflight itself; null: the request is no
+ * preflight, or its app does not answer preflights.
  */
 export function preflightAnswer(
   method: string,

@@ -3,7 +3,7 @@
 // byte.
 import { assert } from "#lib/assert.ts";
 
-/** Fields that are each treated in their own way; the name is the kind, too. */
+/** Fields of which each is treated in its own way. The kind of each is its name. */
 const namedKinds = [
   "connection",
   "keep-alive",
@@ -84,7 +84,7 @@ const kinds: readonly (readonly [string, FieldKind])[] = [
   ["x-forwarded-prefix", "forwarded"],
 ];
 
-/** The fields by length and first letter of the name, which no two names share. */
+/** The fields, indexed by the length and the first letter of the name. No two names share both. */
 const entries: (
   | { readonly lower: string; readonly capitalized: string; readonly kind: FieldKind }
   | undefined

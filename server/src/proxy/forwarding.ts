@@ -22,7 +22,7 @@ export type ForwardedAnswer = CollectedAnswer &
 
 /** Delivers answers to webhooks. */
 export interface Forwarding {
-  /** Why nothing can be delivered to the URL; null: it can. Synchronous, without network access. */
+  /** Why the URL can get no deliveries; null: it can. Synchronous, without network access. */
   check(url: string): Fault | null;
   /** Accepts an answer; must return at once. */
   forward(answer: ForwardedAnswer): void;

@@ -1,6 +1,6 @@
-// Corrects the redirects of an app for its client: the app answers below `/`, but its client sees
-// it below a path. Called for the few answers that have a `Location`; it compares them with the
-// fields that the app received about its client. Pure.
+// Corrects the redirects of an app for its client: the app answers below `/`, but the client sees
+// the app below a path. Called only for the few answers that have a `Location`, which is compared
+// with the fields that the app received about its client. Pure.
 
 const absoluteForm = /^(https?:)?\/\/([^/?#]*)(.*)$/i;
 /** A path of the platform: it leads to another app, or the app has already added its own path. */

@@ -165,7 +165,7 @@ function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
     code === "HPE_INVALID_METHOD"
       ? methodForm.exec(rawPacket?.toString("latin1", 0, firstLineBytesMax) ?? "")?.[1]
       : undefined;
-  // The bytes may begin with an earlier, valid request.
+  // The bytes may begin with an earlier, valid request, whose method is known.
   if (method !== undefined && !METHODS.includes(method)) {
     return notAllowed(method);
   }

@@ -39,7 +39,7 @@ export type PlainParts = {
 const noBody = "";
 /** How long to wait for the end of a body, which many clients send right after the head. */
 const bodyMs = 20;
-/** The maximum number of pieces: for each piece the parser reads all earlier ones again. */
+/** The maximum number of pieces of a call: for each piece, all earlier ones are parsed again. */
 const bodyPiecesMax = 4;
 /**
  * How long after its opening a connection may still make its first call while the platform stops.
@@ -182,7 +182,7 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   /**
-   * Called when a body is slow, which node's server then streams, or to close a silent connection.
+   * Called when a body is slow (node's server then streams it), or to close a silent connection.
    * Silence is checked by one periodic deadline instead of one per call, so an idle connection is
    * closed after one to two times `idleMs`.
    */

@@ -61,7 +61,7 @@ export function readPlatformFields(
   }
   if (retries instanceof Fault) return retries;
   const rest = otherLines.join("\r\n");
-  // The reader of an async call's answer may not accept the codings that the caller accepts.
+  // Whoever reads an async call's answer might not accept the codings that the caller accepts.
   const linesForReplica = isAsync ? askingForIdentity(rest) : rest;
   return { lines: linesForReplica, webhookSecret, idempotencyKey, retries };
 }

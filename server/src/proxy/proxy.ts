@@ -46,7 +46,7 @@ type Arrival = {
 };
 
 const readBufferBytes = 65_536;
-/** The memory in which answers are collected that go to a webhook too. */
+/** The memory for collecting answers that also go to a webhook. */
 const gatheredBytesMax = 256 * 1_048_576;
 
 /** One per platform. Call `close()` once the listener is closed. */

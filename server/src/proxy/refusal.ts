@@ -75,7 +75,7 @@ export function answerBytes({ status, fields, body }: OwnAnswer, to: AnswerTo): 
 export type RefusalParts = {
   readonly deadlines: Deadlines;
   readonly nowMs: number;
-  /** What the answer gets besides; absent: nothing. */
+  /** The fields that are added to the answer; absent: none. */
   readonly added?: AddedFields;
 };
 
@@ -100,7 +100,7 @@ export function sendRefusal(
   response.writeHead(status, fields);
   const linger = new Linger(response, parts.deadlines);
   linger.begin(parts.nowMs);
-  // Wait until it has been sent: earlier answers on the connection may come first.
+  // Wait until the answer has been sent: earlier answers on the connection may come first.
   response.write(body, () => linger.read());
 }
 

@@ -7,7 +7,7 @@ export class ReleaseTally {
   calls = 0;
   /** Calls that ended with status 500 or above, or broke off. */
   failures = 0;
-  /** Seconds in which calls failed: one crash fails many calls at once. */
+  /** The number of seconds in which calls failed, since one crash fails many calls at once. */
   failedSeconds = 0;
   #lastSecond = -1;
 

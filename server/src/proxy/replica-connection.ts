@@ -27,7 +27,7 @@ export interface ConnectionUser extends AnswerSink {
   onConnected(): void;
   /** Called when the write buffer has drained; more may be written. */
   onDrain(): void;
-  /** Called when all bytes received so far are passed on. */
+  /** Called when all bytes received so far have been passed on. */
   onRead(): void;
   /** Called when the platform itself failed to process the input; the connection is closed. */
   onBroken(error: unknown): void;

@@ -15,7 +15,7 @@ export type PoolParts = {
 
 /** The maximum number of idle connections; further ones are closed when their call ends. */
 const idleMax = 256;
-/** The cortex runtime closes idle connections after 75 s; other servers often use 5 s. */
+/** The cortex runtime closes idle connections after 90 s; other servers often use 5 s. */
 const idleMsOf = { cortex: 60_000, custom: 4_000 } as const;
 /** The safety margin before the idle timeout that a replica announces. */
 const idleMarginMs = 1_000;

@@ -45,7 +45,7 @@ export class RequestBody {
     const { request, expectsContinue } = this.#options;
     request.on("data", (chunk: Buffer) => this.#data(chunk));
     request.on("end", () => this.#end());
-    // Needs no handling: that the client is gone is noticed when its answer ends.
+    // An error needs no handling: the end of the answer shows that the client is gone.
     request.on("error", () => undefined);
     if (expectsContinue) this.#sendHead();
     // One tick later, so that data which arrived together with the head is sent with it.
@@ -106,7 +106,7 @@ export class RequestBody {
   }
 }
 
-/** The trailers as lines, without fields that a client may not set in the head either. */
+/** The trailers as lines. Fields that the proxy does not simply pass on in a head are left out. */
 function trailerLines(rawTrailers: readonly string[]): string {
   let lines = "";
   for (let index = 0; index + 1 < rawTrailers.length; index += 2) {

@@ -34,7 +34,7 @@ export class RequestFields extends FieldReader {
   forwardedFor: string | undefined = undefined;
   forwardedProto: string | undefined = undefined;
   forwardedHost: string | undefined = undefined;
-  /** The origin of the page whose browser sends the request; `"null"`: an origin without a name. */
+  /** The origin of the page that a browser sends the request for; `"null"`: one without a name. */
   origin: string | undefined = undefined;
   /** The method and the headers that a browser's preflight asks about. */
   requestedMethod: string | undefined = undefined;

@@ -55,7 +55,7 @@ export type ListenerParts = {
 export type ListenerTimes = {
   /** How long a whole head may take. Bodies of calls are limited by the deadlines of the calls. */
   readonly headMs: number;
-  /** How long a body may take that belongs to no call, or to a call that is already answered. */
+  /** How long a body may take if its request is no call, or is a call that is already answered. */
   readonly bodyMs: number;
   /** How long a client may read nothing of its answer. */
   readonly stalledMs: number;
@@ -167,7 +167,7 @@ function createNodeServer(
     requireHostHeader: false,
     shouldUpgradeCallback,
   });
-  // The byte limit bounds the fields already; a limit on their number would silently drop some.
+  // The byte limit already bounds the fields; a limit on their number would silently drop some.
   server.maxHeadersCount = 0;
   server.maxConnections = connectionsMax;
   return server;

@@ -1,6 +1,6 @@
 // Chooses a replica while several releases take calls: first draws a release by its share, then
 // chooses one of its replicas. If that release is full, another one takes the call, so under full
-// load the shares are those of the capacities. Allocates nothing for a call.
+// load each release gets calls in proportion to its capacity. Allocates nothing for a call.
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import type { ReleaseShare } from "#scheduler/replica-view.ts";
 import { choose, type RoundRobin } from "./choose.ts";
@@ -8,7 +8,10 @@ import type { ReplicaSlot } from "./replica-slot.ts";
 
 /** The open replicas of one release. */
 export type SharedSlots = {
-  /** The sum of the shares up to and including this release: a draw below it chooses it. */
+  /**
+   * The sum of the shares up to and including this release. The first release whose sum is above
+   * the drawn number is chosen.
+   */
   readonly end: number;
   readonly slots: readonly ReplicaSlot[];
   readonly turn: RoundRobin;

@@ -12,7 +12,7 @@ export type SlowClientsParts = {
   readonly deadlines: Deadlines;
   readonly monotonicMs: () => number;
   /**
-   * How long a body, and each further MiB of it, may take that belongs to no call, or to a call
+   * How long a body, and each further MiB of it, may take if its request is no call, or is a call
    * that is already answered.
    */
   readonly bodyMs: number;
@@ -22,11 +22,11 @@ const progressBytes = 1_048_576;
 
 /**
  * Closes connections whose client reads nothing for `stalledMs`. Sent bytes restart the timeout;
- * the rest is dropped.
+ * bytes that are still unsent at the end are dropped.
  */
 export function closeStalled(server: Server, answers: OpenAnswers, stalledMs: number): void {
   server.timeout = stalledMs;
-  // Node would also close those whose answer has not begun: apps may take hours.
+  // Node alone would also close connections whose answer has not begun, but apps may take hours.
   server.on("timeout", (socket: Socket) => {
     if (socket.writableLength > 0) socket.resetAndDestroy();
     else if (!answers.isOpen(socket)) socket.destroy();

@@ -65,8 +65,8 @@ export function isCallPath(url: string): boolean {
 
 /**
  * Parses a request target in the form of `originForm`; a `Fault` when it names no app or a
- * parameter is invalid. `hostApp`: the app whose host name was used. There, too, it may be called
- * by its path, since many apps write the path in front of their links.
+ * parameter is invalid. `hostApp`: the app whose host name was used. On that host name, too, the
+ * app may be called by its path, since many apps write the path in front of their links.
  */
 export function readTarget(url: string, hostApp: NamedApp | null): Target | Fault {
   if (hostApp === null) return readPath(url);
@@ -164,7 +164,7 @@ function isReservedPath(rawPath: string): boolean {
   return false;
 }
 
-/** Skips empty segments when it resolves dots, which finds more reserved paths. */
+/** When it resolves dots, it counts no empty segments: thus it finds more reserved paths. */
 function leadsToReserved(path: string): boolean {
   let depth = 0;
   for (const segment of path.split(/[/\\]/)) {

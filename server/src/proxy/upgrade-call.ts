@@ -144,7 +144,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.status = head.status;
     const isSwitch = head.status === 101;
     const cookies = cookiesOfApp(head.cookies, rootPath);
-    // A chunked body is passed on decoded, so the end of the connection marks its end.
+    // A chunked body is passed on decoded: the end of the connection marks the end of the body.
     let text = `${head.text}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}`;
     if (head.location !== null) text += `Location: ${locationOfApp(head.location, lines)}\r\n`;
     text += isSwitch
