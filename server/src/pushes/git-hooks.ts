@@ -1,5 +1,6 @@
-// Use cases for the hook address of an app: making it, receiving what git hosts send there, listing
-// and replaying it. Each change and its audit row are one transaction.
+// Use cases for the hook address of an app, and for the deliveries of push events that git hosts
+// send there: making the address; receiving, listing and replaying deliveries. Each change and its
+// audit row are one transaction.
 import { randomBytes } from "node:crypto";
 import { recordOfApp } from "#apps/app-audit.ts";
 import { hasApp, noSuchApp } from "#apps/app-store.ts";
@@ -68,7 +69,8 @@ export class GitHooks {
   }
 
   /**
-   * Makes the hook address of an app, or only a new secret for it; the old one is invalid at once.
+   * Makes the hook address of an app. If the app has one, makes only a new secret for it; the old
+   * secret is invalid at once.
    */
   async make(
     { projectId, appId }: AppRef,
@@ -116,8 +118,9 @@ export class GitHooks {
   }
 
   /**
-   * Judges a delivery again, by the settings and the branch of now, as a new one. Throws
-   * `Fault("not_found" | "conflict")`; what was not signed, or still waits, cannot be replayed.
+   * Adds a copy of a delivery, which is judged by the present settings and the present branch.
+   * Throws `Fault("not_found" | "conflict")`: a delivery that was refused, or that still waits,
+   * cannot be replayed.
    */
   async replay(app: AppRef, deliveryId: string, by: By): Promise<GitDelivery> {
     const added = await this.#parts.db.transaction().execute(async (tx) => {
@@ -238,7 +241,8 @@ export class GitHooks {
         delivery_key: found.deliveryKey,
         ...columnsOf(pushed, judgement, update),
       });
-      // After the delivery, which locks the app: a change of the app locks in that order, too.
+      // Only now: adding the delivery has locked the app, and changes of an app, too, lock the app
+      // before its hook.
       if (isOwn || isForeign) await store.noteReceived(tx, appId, isOwn);
       return delivered;
     });
@@ -286,7 +290,7 @@ function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUp
   };
 }
 
-/** What is kept of the push. */
+/** The update of a push as far as its delivery keeps it; null: the delivery names no ref. */
 function updateOf({
   ref,
   before_sha,
@@ -307,8 +311,9 @@ function updateOf({
 }
 
 /**
- * Git services send the events of all their users from a few addresses: a user without the hook's
- * address must not silence it.
+ * The key for counting requests of strangers. It contains the app, because git services send the
+ * events of all their users from a few network addresses: a user who does not know an app's hook
+ * must not silence that hook.
  */
 function strangerOf(appId: AppId | undefined, client: string): string {
   return `${appId ?? ""} ${client}`;

@@ -67,8 +67,8 @@ export function judgePush(
 }
 
 /**
- * Whether an event is of the app's repository. `repository` is `owner/name`, maybe below groups
- * that only SLIPWAY_GIT_URL names; null: the event does not name it.
+ * Whether an event is of the app's repository. `repository` is the event's `owner/name`, perhaps
+ * after groups that only SLIPWAY_GIT_URL names; null: the event does not name it.
  */
 function isSameRepository(repository: string | null, appPath: string): boolean {
   if (repository === null) return true;

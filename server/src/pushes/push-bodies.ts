@@ -20,7 +20,7 @@ export type RefUpdate = {
   readonly isComplete: boolean;
 };
 
-/** The maximum number of commits that GitHub lists of a push, and of files of a commit. */
+/** GitHub lists at most this many commits of a push, and this many files of each commit. */
 const listedMax = { commits: 2048, files: 3000 } as const;
 
 const commitId = z.string().regex(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/);
@@ -76,8 +76,8 @@ export function repositoryIn(body: unknown): string | null {
 
 /**
  * Reads a push of GitHub, Gitea, Forgejo or GitLab, which moves one ref, and whose commits list
- * their files. Only GitHub says whether a push was forced, without which a list is not known to be
- * complete.
+ * their files. Only GitHub says whether a push was forced; unless a host says that it was not, its
+ * list may be incomplete.
  */
 export function readOneRef(body: unknown): RefUpdate[] {
   const push = oneRef.parse(body);

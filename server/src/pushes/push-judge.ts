@@ -34,7 +34,7 @@ type Case = {
   readonly deliveries: readonly store.GitDeliveryRow[];
 };
 
-/** Apps whose branches are read at the same time. */
+/** The maximum number of apps whose branches are read at the same time. */
 const appsMax = 8;
 /** How many push events one turn takes; the next turn takes more. */
 const waitingMax = 1_000;
@@ -247,7 +247,7 @@ export class PushJudge {
     await record(tx, {
       projectId: row.project_id,
       action: "build.create",
-      // Whoever replayed it is recorded with the replay.
+      // The person who replayed a push event is recorded with the replay.
       by: { actor: pusher },
       resource: { type: "build", id: buildId },
       changes: { commit: { new: commit }, branch: { new: branch } },

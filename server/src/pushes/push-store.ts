@@ -31,7 +31,7 @@ export type PushedAppRow = Pick<
   readonly received_at: Date | null;
   /** The branch of `seen_sha` and `same_sha`. */
   readonly branch: string | null;
-  /** The newest commit of the branch that was judged. */
+  /** The commit that was the branch's newest one at the latest verdict. */
   readonly seen_sha: string | null;
   /** The newest commit of the branch with the same folder as the latest build. */
   readonly same_sha: string | null;
@@ -157,8 +157,8 @@ export async function putHook(
 }
 
 /**
- * Records that a push to the app's branch arrived at the hook (`isOwn`), or that one to another
- * repository did, after which the app's branch has to be polled.
+ * Records that a push arrived at the hook: one to the app's branch (`isOwn`), or one to another
+ * repository, after which the app's branch has to be polled.
  */
 export async function noteReceived(tx: Tx, appId: AppId, isOwn: boolean): Promise<void> {
   await tx

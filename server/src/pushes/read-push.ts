@@ -1,5 +1,5 @@
-// Reads a request to a hook address: which kind of host sent it, whether it knows the secret, and
-// which refs it moves.
+// Reads a request to a hook address: which kind of host sent it, whether that host knows the
+// secret, and which refs the push moves.
 import { createHash, createHmac } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import type { GitHostKind } from "@slipway/contract/words.ts";

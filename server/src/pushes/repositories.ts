@@ -1,6 +1,6 @@
-// Answers what somebody asks of repositories before there is an app: which there are, their
-// branches, its folders with a settings file, and what that file sets. It is read from its git host
-// with the credential of the project, as a build would fetch it.
+// Answers what somebody asks about repositories before there is an app: which repositories there
+// are, which branches one has, which of its folders have a settings file, and what such a file
+// sets. A repository is read from its git host with the credential of the project, as by a build.
 import { buildAgain, changeAndBuild, changeField } from "@slipway/contract/advice.ts";
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { shown } from "#apps/refusal.ts";
@@ -41,7 +41,10 @@ export type AskedRepository = {
   readonly signal: AbortSignal;
 };
 
-/** `problem` null: it is another kind of host. `isFinal`: no other kind would answer either. */
+/**
+ * `problem` null: the host is of another kind. `isFinal`: requests for other kinds of hosts would
+ * fail, too.
+ */
 type NotListed = { readonly problem: string | null; readonly isFinal: boolean };
 
 const itemsMax = 300;
@@ -114,8 +117,8 @@ export class Repositories {
   }
 
   /**
-   * What the settings file in a folder of a branch says; of the branch that a build takes where
-   * none is given.
+   * What the settings file in a folder of a branch says. Without a branch, reads the branch that a
+   * build would take.
    */
   async settings(
     request: AskedRepository & { readonly gitBranch: string | null; readonly gitPath: string },
@@ -213,7 +216,7 @@ export class Repositories {
   }
 }
 
-/** The one that a build takes where none is set. */
+/** The branch that a build takes where none is set. */
 function usualBranch({ branches }: Branches): string {
   return branches.find((branch) => branch === "main") ?? branches[0] ?? "";
 }
@@ -223,7 +226,10 @@ function valid<T>(checked: Checked<T>): T {
   throw new Fault("invalid", checked.reason);
 }
 
-/** What git has found. Its advice is for owners of an app, and there is none yet. */
+/**
+ * Returns what git has found, or throws the reason why it found nothing, without the advice to
+ * owners of an app, since there is no app yet.
+ */
 function usable<T>(checked: Checked<T>): T {
   if (checked.ok) return checked.value;
   const reason = checked.reason
