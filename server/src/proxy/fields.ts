@@ -3,7 +3,7 @@
 // byte.
 import { assert } from "#lib/assert.ts";
 
-/** Fields of which each is treated in its own way. The kind of each is its name. */
+/** Fields that the proxy treats one by one, so the name of each is also its kind. */
 const namedKinds = [
   "connection",
   "keep-alive",
