@@ -4,7 +4,10 @@ import { changeOne, type Db } from "#store/database.ts";
 /** The columns that identify a row. */
 export type RequestKeyId = { readonly caller: string; readonly key_hash: Buffer };
 
-/** Takes the key; false when it was already taken at `olderThan` or later. */
+/**
+ * Takes the key, and returns whether that succeeded. A key that was taken before `olderThan` is
+ * free again.
+ */
 export async function takeKey(
   db: Db,
   row: RequestKeyId & { readonly request_hash: Buffer; readonly created_at: Date },
@@ -25,7 +28,7 @@ export async function takeKey(
   return written !== undefined;
 }
 
-/** The row of a key; undefined when the key is free. */
+/** The row of a key; undefined when there is none. */
 export async function readKey(db: Db, id: RequestKeyId) {
   return await db
     .selectFrom("request_keys")

@@ -56,8 +56,8 @@ export function faultOf(error: unknown, requestId: string): Fault {
 }
 
 /**
- * Sends a fault and logs failures of the platform. A refusal because the platform is stopping is
- * not a failure.
+ * Sends a fault and logs failures of the platform. A fault of status 5xx without a cause is a
+ * failure only if its code is `internal`: others are refusals, as when the platform is stopping.
  */
 export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyReply {
   const { status } = faultTable[fault.code];
@@ -84,8 +84,8 @@ function isDeletedProject(code: string, error: unknown): boolean {
 }
 
 /**
- * Whether the client disconnected while it sent its body. Unlike this error, a connection reset by
- * the database has no HTTP status.
+ * Whether the client disconnected while it sent its body. Fastify gives that error an HTTP status;
+ * a reset of the connection to the database has none.
  */
 function isClientDisconnect(error: unknown): boolean {
   return errorCode(error) === "ECONNRESET" && isClientError(error);

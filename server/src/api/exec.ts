@@ -20,8 +20,8 @@ const ownerOpenMax = 20;
 /** How often the platform checks that the client is still there, and the caller still allowed. */
 const pingEveryMs = 30_000;
 /**
- * How long a client has to receive the rest of the output once the command has ended: far less than
- * a megabyte.
+ * How long a client has to receive the rest of the output once the command has ended. That rest is
+ * far less than a megabyte.
  */
 const lastOutputWaitMs = 15_000;
 /** The size of a common terminal, for clients that send none. */
@@ -123,7 +123,10 @@ function notRunning(): Fault {
   );
 }
 
-/** The program and its arguments, which the contract has validated. Throws `Fault("invalid")`. */
+/**
+ * The program and its arguments, whose shape the contract has checked. Throws `Fault("invalid")`
+ * when no program is named.
+ */
 function commandOf({ query }: ApiCall): [string, ...string[]] {
   const value = query["command"] as unknown as string | readonly string[] | null;
   const [program = "", ...words] = typeof value === "string" ? [value] : (value ?? []);
@@ -168,7 +171,8 @@ async function serve(
   const pump = async (channel: "stdout" | "stderr", stream: Readable): Promise<void> => {
     for await (const chunk of stream) await send(frame(channel, chunk as Buffer));
   };
-  // A stream that was dropped rejects here; `session.ended` says how the command ended.
+  // A stream that the driver has closed early rejects here; `session.ended` says how the command
+  // ended.
   await Promise.allSettled([pump("stdout", session.stdout), pump("stderr", session.stderr)]);
   const end = await session.ended;
   watch.stop();
@@ -190,8 +194,9 @@ function watchClient(client: WebSocket, session: ExecSession, { call, parts }: E
   let cancel = (): void => undefined;
   const onStopping = (): void => session.end("The platform is stopping.");
   const checkClient = (): void => {
-    // The answer to a ping waits behind output that the client has not received yet, and behind
-    // input that the command does not read. The session's limit of idle time bounds both.
+    // A missing pong does not show that the client is gone while output waits to be sent, since the
+    // pong waits behind it, or while input is paused, since the pong is not read then. The limit of
+    // the session's idle time bounds both waits.
     if (!isAlive && watch.unsentCount === 0 && !client.isPaused) return client.terminate();
     isAlive = false;
     client.ping();

@@ -1,7 +1,7 @@
 // Records finished plain calls in the background: collects and writes them in batches, up to a
-// limit per second. Of successful calls it records a sample of each app. A record matters less than
-// a call: calls that are not in the sample, exceed the limit or cannot be written are left out and
-// counted. Charts and bills do not use records.
+// limit per second. Of the successful calls of each app it records a sample. A record matters less
+// than a call: calls that are not in the sample, exceed the limit or cannot be written are left out
+// and counted. Charts and bills do not use records.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
@@ -11,7 +11,7 @@ import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
 import { callRecordOf, isBrokenOff, stateOf, type CallRecord } from "./call-record.ts";
 import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 
-/** The parts of call records; `callRecordWriter` creates the writer. */
+/** What `CallRecords` needs; `callRecordWriter` makes the functions that write. */
 export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
   /** Why the call's replica has ended; null when it does not end within a moment. Never rejects. */
@@ -19,7 +19,8 @@ export type CallRecordsOptions = LeftOutOptions & {
   /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
   /**
-   * How many successful calls of each app of the project are recorded per minute: the first ones.
+   * How many successful calls of each app of the project are recorded per minute. The first ones of
+   * the minute are recorded, the others are left out.
    */
   readonly successesOf: (projectId: ProjectId) => number;
 };

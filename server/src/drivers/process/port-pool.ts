@@ -46,7 +46,10 @@ export class PortPool {
   }
 }
 
-/** The port, or any port for 0, if a program could listen on it on every address; else null. */
+/**
+ * Returns `port` if a program can listen on it on every address now, else null. For 0 it returns a
+ * free port that the kernel chooses.
+ */
 function listenOnce(port: number): Promise<number | null> {
   return new Promise((resolve) => {
     const server = createServer();

@@ -33,7 +33,10 @@ export type Embedded = {
 export type EmbeddedOptions = {
   /** The embedded server's own folder, inside the data folder. */
   readonly folder: string;
-  /** The lock on the data folder: whoever holds it may stop a server left by a killed platform. */
+  /**
+   * The held lock on the data folder. It is only a proof: whoever holds it may stop a server that a
+   * killed platform has left.
+   */
   readonly lock: FolderLock;
   readonly log: Log;
   /** The maximum number of client connections. */
