@@ -23,7 +23,10 @@ import type { HandlerParts } from "./parts.ts";
 /** How many large events, of up to 25 MB each, may be in memory at once, and how many may wait. */
 const largeEventBounds = { max: 4, ownerMax: 1, ownerWaitingMax: 16, what: "large push events" };
 const waitMs = 5_000;
-/** Smaller events need no slot, like other JSON bodies, so a slow sender does not block others. */
+/**
+ * Events up to this size need no slot, as other JSON bodies need none: their slow senders hold up
+ * nobody.
+ */
 const largeBytesMin = 1_048_576;
 /** The time in which a large event must arrive completely; git hosts have fast connections. */
 const arrivalMs = 30_000;

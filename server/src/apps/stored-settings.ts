@@ -58,8 +58,8 @@ export type CorsSettings = Pick<
 >;
 
 /**
- * The CORS settings of an app without a release: those of its latest build, replaced by those of
- * its request. Undefined: no page may call it, or the stored settings cannot be read.
+ * The CORS settings of an app without a release: those of its latest build, replaced by those that
+ * its request gives. Undefined: no page may call it, or the stored settings cannot be read.
  */
 export function corsBeforeRelease(
   request: unknown,

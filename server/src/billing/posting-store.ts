@@ -56,7 +56,7 @@ export async function readDrawn(
   }));
 }
 
-/** Records the current discounts, with those that have become zero. */
+/** Records discounts that have changed, also the ones that have become zero. */
 export async function writeDrawn(tx: Tx, drawn: readonly Drawn[]): Promise<void> {
   const rows = drawn.map(({ applicationId, period, amount }) => ({
     application_id: applicationId,

@@ -9,7 +9,10 @@ import type { Secret } from "#lib/secret.ts";
 /** All secrets of an app, its own over those of its project. */
 export type SecretsOf = (appId: AppId) => Promise<Readonly<Record<string, Secret>>>;
 
-/** Rejects with `BuildFailed` that names those that are not set. */
+/**
+ * Reads the secrets with these names. Rejects with `BuildFailed`, which lists the missing ones,
+ * when some are not set.
+ */
 export async function readBuildSecrets(
   names: readonly string[],
   read: () => ReturnType<SecretsOf>,

@@ -11,7 +11,7 @@ import type { PeopleSettings } from "./people-settings.ts";
 export type SessionRow = Selectable<Tables["person_sessions"]>;
 export type AccountRow = Selectable<Tables["person_accounts"]>;
 
-/** Writes the sealed secret unless the database has one. */
+/** Stores the sealed secret that signs sessions, unless the database has one already. */
 export async function insertSecret(db: Db, sealed: string): Promise<void> {
   await insertNew(db, "person_secret", { secret_sealed: sealed });
 }
@@ -161,7 +161,7 @@ export type SessionChoice = {
   readonly personId: string;
   /** The id of the only session. */
   readonly only?: string;
-  /** The id of the session that is left out; null: none is. */
+  /** The id of the session that is left out; without it, or with null, none is left out. */
   readonly except?: string | null;
 };
 
@@ -225,7 +225,8 @@ export async function accountsOf(
 ): Promise<AccountRow[]> {
   const rows = db.selectFrom("person_accounts").selectAll().where("person_id", "=", personId);
   const all = await rows.orderBy("created_at").orderBy("id").execute();
-  // Accounts with another URL belong to an issuer that the operator has replaced.
+  // The id of an account of a provider begins with the URL of its issuer. Accounts with another URL
+  // belong to an issuer that the operator has replaced.
   return all.filter(({ provider_id: id, account_id }) => {
     if (id === "credential") return true;
     return account_id.startsWith(`${settings[id as "oidc" | "github"]?.url} `);

@@ -1,6 +1,6 @@
-// Bounds the bytes of answers in memory: a growing answer pauses at size steps until others of that
-// size are written. A waiting answer holds nothing that longer answers need, so the longest always
-// progress.
+// Bounds the bytes of answers in memory. An answer that grows beyond a size step waits for one of
+// the slots of that step. While it waits it holds only slots of smaller steps, so answers that are
+// longer always progress and free theirs.
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 
@@ -14,7 +14,7 @@ const atOnceMin = 4;
 /** Only held runs wait here, and their number is bounded; each is admitted eventually. */
 const waitingMax = Number.POSITIVE_INFINITY;
 
-/** Returns the key of the owner to whom a project's answers count. */
+/** Returns the key of the owner whose share of the slots a project's answers use. */
 type OwnerKeyOf = (projectId: ProjectId) => Promise<string>;
 
 export type AnswerMemoryOptions = {

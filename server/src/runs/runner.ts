@@ -39,8 +39,9 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly lineLengthMax: number;
   readonly onStep: OnRunStep;
   /**
-   * Called at the takeover of a run that another process had sent to the replica; the function that
-   * it returns is called when that is over.
+   * Called at the takeover of a run that another process had begun, with the replica to which it
+   * was sent; null: to none. The function that it returns is called when this process lets go of
+   * the run.
    */
   readonly onTakenOver: (runId: RunId, replica: ReplicaRef | null) => () => void;
   /** Called after each check for lost runs, when those that it found are taken over. */
@@ -67,7 +68,7 @@ export class Runner {
   readonly #claiming: Loop;
   readonly #renewing: Loop;
   readonly #reaping: Loop;
-  /** Apps with runs that exceeded the capacity. */
+  /** Apps that may have due runs that nobody holds. New runs of these apps wait behind them. */
   readonly #backlog = new Set<AppId>();
   #isQuiet = false;
   #renewedAtMs = Number.NEGATIVE_INFINITY;
@@ -162,7 +163,8 @@ export class Runner {
 
   #enter(run: ActiveRun): void {
     const { runId, epoch } = run.work;
-    // A stalled process may take over from itself: runs that it began before get a new holder.
+    // A process that stalled until its leases expired may take over its own runs. The new holder
+    // replaces the one that began the run.
     this.#active.get(runId)?.run.abandon();
     this.#active.set(runId, { run, lease: { id: runId, epoch, isTakenOver: false } });
   }
@@ -242,8 +244,10 @@ export class Runner {
     const held = await leases.renewAll(entries.map(({ lease }) => lease));
     this.#renewedAtMs = requestedMs;
     for (const { run } of entries) {
-      const isOurs = held.has(run.work.runId) || this.#active.get(run.work.runId)?.run !== run;
-      if (!isOurs) run.abandon();
+      // A run that has ended meanwhile, or has a new holder here, needs nothing.
+      const isHeldOrGone =
+        held.has(run.work.runId) || this.#active.get(run.work.runId)?.run !== run;
+      if (!isHeldOrGone) run.abandon();
     }
     // A cancel notification may get lost, or come before the claim.
     for (const runId of await store.cancelRequested()) this.cancel(runId);
@@ -252,8 +256,8 @@ export class Runner {
   async #takeOver(): Promise<void> {
     if (this.#isQuiet) return;
     const { store, leases, onLooked, clock, leaseMs } = this.#options;
-    // The database or this process stalled: renew the held leases first, to take over nothing from
-    // itself.
+    // If the database or this process has stalled, the leases held here may have expired. They are
+    // renewed first, so that this process does not take over its own runs.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
     const claimed = await leases.claim({ ...interruptedRuns, limit: takenOverMax });
@@ -282,9 +286,9 @@ export class Runner {
 }
 
 /**
- * Tracks how long a run has waited for a replica, which is limited: time while its app was stopped
- * or no platform was running does not count. Knows only the stops reported to it; created when the
- * platform starts.
+ * Tells since when a run has waited for a replica; that time is limited. Time in which its app was
+ * stopped, or no platform was running, does not count. It knows the stops that were reported to it,
+ * and takes its own creation as the start of the platform.
  */
 class WaitTimer {
   readonly #clock: Pick<Clock, "now">;

@@ -1,5 +1,5 @@
-// Runs a command in a container with a program of its image: as the app's user, within its limits
-// and with its rights.
+// Runs a program of a container's image in the container: as the app's user, and with the app's
+// limits and rights.
 import { addAbortSignal, type Readable } from "node:stream";
 import type { Engine } from "./engine.ts";
 import { LogFrames } from "./log-frames.ts";

@@ -20,9 +20,9 @@ export type PythonChoice =
 const minorMin = 8;
 
 /**
- * Chooses the Python for a version such as `3.11`. Uses or refuses exactly the version that the app
- * asked for; replaces a missing default version with the nearest newer one, else with the newest
- * installed.
+ * Chooses the Python for a version such as `3.11`. If the app asked for the version, no other one
+ * is chosen. A default version that is missing is replaced by the nearest newer one, else by the
+ * newest installed one.
  */
 export function choosePython(wish: {
   readonly version: string;
