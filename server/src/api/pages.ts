@@ -1,7 +1,7 @@
-// Serves the dashboard, which is one page for all its addresses and the files that this page loads,
-// and the API reference. They contain no secrets, and all data comes from the API. A person's
-// session is a cookie that no script can read; it is exchanged for access tokens that stay in the
-// browser's memory.
+// Serves the dashboard and the API reference. The dashboard is one page, which is sent for all its
+// addresses, and the files that this page loads. They contain no secrets, and all data comes from
+// the API. A person's session is a cookie that no script can read; it is exchanged for access
+// tokens that stay in the browser's memory.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -16,7 +16,8 @@ const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * The headers of all pages. Pages that open them, or are opened by them, cannot reach the window.
+ * The headers of all pages. Other pages that open them, or that they open, cannot reach their
+ * windows.
  */
 const headers = {
   "content-security-policy": policy,
@@ -26,7 +27,7 @@ const headers = {
 
 /** Assets may be cached forever, since their names change with their content. */
 const forever = "public, max-age=31536000, immutable";
-/** How often the page that is shown while there is no dashboard reloads itself. */
+/** While there is no dashboard, another page is sent, which reloads itself after this time. */
 const reloadSeconds = 2;
 
 /** The files that the page of the API reference loads. They need no build. */

@@ -68,8 +68,9 @@ export type TrialRun = {
 };
 
 /**
- * Pause before the next check for capacity. It cannot end when something becomes free: a start that
- * the backend refuses frees what it had reserved, and would be tried again without a pause.
+ * Pause before the next check for capacity. It must not end early when something becomes free: a
+ * start that the backend refuses frees what it had reserved, so it would be tried again without a
+ * pause.
  */
 const capacityPauseMs = 5000;
 /** Timeout for an outcome, beyond the trial's own deadline. */

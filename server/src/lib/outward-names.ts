@@ -1,7 +1,7 @@
 // Looks up names for outward calls. It asks DNS directly: the system's resolver blocks one of the
-// process's four threads while a name server stays silent, and the author of a URL chooses that
-// name server. The system is asked only for names that DNS does not know: those of /etc/hosts,
-// containers and search domains.
+// process's four threads while a name server stays silent, and whoever writes a URL can pick a name
+// with such a server. The system is asked only for names that DNS does not know: those of
+// /etc/hosts, containers and search domains.
 import { lookup as systemLookup, Resolver } from "node:dns/promises";
 import { Gate } from "./gate.ts";
 import { codeOf, OutwardRefused } from "./outward-reasons.ts";

@@ -148,7 +148,10 @@ export class Scheduler implements TrialStarter {
     await this.#replicas.stop(stopWaitMs);
   }
 
-  /** Saves before starts are aborted, so that the aborts do not count as failures. */
+  /**
+   * Saves what the next start should know. Pending starts are aborted only afterwards, so that the
+   * aborts do not count as failures.
+   */
   async #saveLast(): Promise<void> {
     const writes = [this.#replicas.writeHeartbeats(), this.#scaling.save()];
     for (const result of await Promise.allSettled(writes)) {

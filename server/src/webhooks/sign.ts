@@ -1,6 +1,6 @@
 // The header fields of an attempt: Standard Webhooks signatures with every valid secret of the
-// project, the platform's own signature when the caller sent a secret, and the details of the
-// answer. Pure.
+// project, a signature in a format of the platform's own if the caller sent a secret, and the
+// details of the answer. Pure.
 import { createHmac } from "node:crypto";
 import { standardSignature } from "#lib/webhook-signature.ts";
 import type { Delivery } from "./delivery.ts";

@@ -39,14 +39,17 @@ export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
 const checkEveryMs = 500;
 /** How often it is checked while space is short, or drops quickly. */
 const checkSoonMs = 100;
-/** Measuring is slow, since it reads all folders: it may take one tenth of all time. */
-const measureShare = 10;
+/**
+ * Measuring is slow, since it reads all folders: a regular measurement waits for at least this many
+ * times the duration of the last one.
+ */
+const measurePauseFactor = 10;
 const measureEveryMs = 10_000;
 /** How often to measure when there are no limits and free space is far from the reserve. */
 const measureSeldomMs = 300_000;
-/** When free space drops by this share of the reserve, it is measured at once. */
+/** When free space drops by this share of the reserve, usage is measured at once. */
 const quickShare = 1 / 8;
-/** Free space is near the reserve when it is less than this many times as large. */
+/** Free space is near the reserve when it is less than this multiple of the reserve. */
 const nearShare = 3;
 /** The share of the disk's files that are reserved. */
 const filesShare = 0.05;
@@ -68,8 +71,9 @@ export class DiskWatch {
   /** Writers that were told to end because the storage of their project is over its limit. */
   readonly #endedForStorage = new Set<string>();
   /**
-   * Projects of which such writers have ended since the last measurement began. What these wrote
-   * until their end is no growth of the next ones.
+   * Projects in which a writer of `#endedForStorage` has ended since the last measurement began.
+   * Their storage is compared with a new measurement, so that what this writer wrote until its end
+   * does not count as growth caused by the next writers.
    */
   readonly #toMeasureAnew = new Set<ProjectId>();
   /** Projects whose storage filled the disk, until there is space again. */
@@ -254,10 +258,11 @@ export class DiskWatch {
       this.#ownStorageBytes.size > 0;
     const isNear = this.#freeSpace.bytes < limits.reserveBytes * nearShare;
     const share = this.#state === "enough" ? quickShare : rules.growthShare;
+    // An urgent measurement follows after a pause as long as the last one took.
     if (this.#isChanged || ((isLimited || isNear) && this.#hasFallen(limits, share)))
       return sinceMs >= this.#measureMs;
     const everyMs = isLimited || isNear ? measureEveryMs : measureSeldomMs;
-    return sinceMs >= Math.max(everyMs, this.#measureMs * measureShare);
+    return sinceMs >= Math.max(everyMs, this.#measureMs * measurePauseFactor);
   }
 
   /**
@@ -313,6 +318,7 @@ export class DiskWatch {
       folders.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
     for (const [projectId, folders] of storages) {
       const isMeasured = folders.some((folder) => usage.has(folder));
+      // The set has entries again if a writer over the limit ended during this measurement.
       if (isMeasured && !this.#toMeasureAnew.has(projectId))
         add("storage", projectId, sumOf(sizesOf(folders)));
     }
@@ -359,7 +365,8 @@ export class DiskWatch {
 
   /**
    * Remembers the usage for the next comparison. While space is short, usage is remembered only if
-   * it has decreased, so that slow writers are found too.
+   * it has decreased, so that slow writers are found too. The same is always true of builds, whose
+   * usage counts from their beginning, and of storage over its limit, which must not grow.
    */
   #remember(growing: readonly rules.Growing[], limits: rules.DiskLimits): void {
     for (const { kind, id, now, before } of growing) {

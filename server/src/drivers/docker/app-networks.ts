@@ -1,6 +1,7 @@
 // Makes a private network in the engine for each app, so that no app reaches another. An app has
-// one for each value of its setting egressCidrs, since the machine's rules distinguish interfaces.
-// A network stays for a while after its last replica, so that the next replica starts faster.
+// one for each value of its setting egressCidrs, since the rules of the machine's firewall are made
+// for whole interfaces. A network stays for a while after its last replica, so that the next
+// replica starts faster.
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { NetworkInspectInfo } from "dockerode";
@@ -28,8 +29,8 @@ export const bridges = { prefix: "slb", range: subnetsRange };
 type Owner = Pick<ReplicaSpec, "appId" | "egressCidrs">;
 
 /**
- * How many ranges of addresses are tried until one is free of other networks of the engine; nearly
- * all are.
+ * How many ranges of addresses are tried to find one that no other network of the engine uses.
+ * Nearly all ranges are free.
  */
 const triesMax = 30;
 const idleMs = 600_000;
@@ -70,7 +71,8 @@ export class AppNetworks {
         await limitEgress(firewall, bridge, owner.egressCidrs);
       if (createdInterface === undefined) await this.#create(owner);
       // Lets apps' calls reach the platform's loopback address; without the right to write this
-      // file they cannot. The engine makes the interface anew when the machine has restarted.
+      // file they cannot. The file is written each time, since the engine makes the interface anew
+      // after a restart of the machine.
       await writeFile(`/proc/sys/net/ipv4/conf/${bridge}/route_localnet`, "1").catch(
         () => undefined,
       );
@@ -174,9 +176,10 @@ export class AppNetworks {
 }
 
 /**
- * Returns the installation's short name (see `installationOf`) from the names of its networks; null
- * when it has none. A platform with another data folder goes on with this name, so that the rules
- * for running apps stay in one table, and all networks have the same name.
+ * Returns the installation's short name (see `installationOf`) from the interfaces of its networks;
+ * null when it has no networks. A platform with another data folder goes on with this name, so that
+ * the rules for running apps stay in one table, and the names of all networks contain the same
+ * short name.
  */
 export async function installationInUse(
   { calls }: Pick<Engine, "calls">,

@@ -56,7 +56,7 @@ const folders = [
 /** Settings of language runtimes that Debian stores here. */
 const runtimeFolders = /^(python\d|java-|perl$|R$|ImageMagick-)/;
 
-/** Names of folders in the machine's /etc that sandboxes show. */
+/** The paths of the folders in the machine's /etc that sandboxes show. */
 export function etcFolders(etc = "/etc"): string[] {
   const isFolder = (name: string): boolean =>
     fs.statSync(join(etc, name), { throwIfNoEntry: false })?.isDirectory() === true;
@@ -66,7 +66,10 @@ export function etcFolders(etc = "/etc"): string[] {
   return [...folders, ...runtimes].filter(isFolder).map((name) => join(etc, name));
 }
 
-/** A text that changes when a file or folder of the machine's /etc changes that sandboxes get. */
+/**
+ * Describes the files and folders that sandboxes get from the machine's /etc. The text changes when
+ * one of them does.
+ */
 export function etcState(sandbox: Namespaces): string {
   const folderNames = sandbox.etcFolders.map((folder) => folder.slice("/etc/".length));
   const names = [...files, "resolv.conf", ...folderNames];
@@ -95,7 +98,10 @@ export function writeEtc(
   fs.mkdirSync(dir, { recursive: true });
   for (const folder of sandbox.etcFolders)
     fs.mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
-  /** Leaves equal files alone: replacing a file fails a sandbox that is just copying the folder. */
+  /**
+   * Leaves a file with equal content alone: a sandbox may be copying the folder, and the copy fails
+   * when a file is replaced meanwhile.
+   */
   const replace: Replace = (to, write) => {
     const newFile = `${dir}.new`;
     write(newFile);
@@ -133,7 +139,7 @@ function resolverLines(network: OwnNetwork): readonly string[] {
   return [...others, ...network.nameServers.map((server) => `nameserver ${server}`)];
 }
 
-/** Has `write` write a file to a path that it gets, and then moves that file to `to`. */
+/** Calls `write` with the path of a new file; that file then replaces `to` if the two differ. */
 type Replace = (to: string, write: (path: string) => void) => void;
 
 /**
