@@ -1,5 +1,5 @@
-// Marks replicas busy with runs that an earlier process had sent, so that the scheduler ends none
-// of them as idle before this process has taken over the run.
+// Marks the replicas to which an earlier process has sent runs as busy, so that the scheduler ends
+// none of them as idle before this process has taken over its run.
 import type { RunId } from "#lib/ids.ts";
 import type { CalledApps } from "#proxy/called-apps.ts";
 import type { RunStore } from "./run-store.ts";
@@ -28,8 +28,8 @@ export class ReplicaHolds {
   }
 
   /**
-   * Keeps the replica of a run busy until the returned function is called, which then belongs to
-   * the caller alone.
+   * Keeps the replica of a run busy until the caller calls the returned function. From here on,
+   * `releaseOthers` and `releaseAll` do not release this replica for the run.
    */
   takeOver(runId: RunId, replica: ReplicaRef | null): () => void {
     const earlierHold = this.#releases.get(runId);

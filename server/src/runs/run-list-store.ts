@@ -1,6 +1,6 @@
 // Queries for lists of runs: async ones from `runs`, plain calls from `calls`, both ordered by
-// arrival. Each part of a list reads an index in order and at most one page, so the cost does not
-// depend on the length of the list.
+// arrival. From each table a query reads at most one page, in the order of an index, so the cost
+// does not depend on the length of the list.
 import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { RunState } from "@slipway/contract/words.ts";
 import { timeOfMicros } from "#audit/instant.ts";
@@ -173,7 +173,7 @@ function asyncFirst(a: RunRow, b: RunRow): number {
   return Number(b.is_async) - Number(a.is_async);
 }
 
-/** Returns which of these runs have ended. No order, no locks. */
+/** Returns which of these runs have ended, in any order. Locks no rows. */
 export async function readEndedRuns(db: Db, ids: readonly RunId[]): Promise<readonly RunId[]> {
   const rows = await db
     .selectFrom("runs")

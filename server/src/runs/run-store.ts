@@ -38,9 +38,12 @@ export type RunWork = HeldRun &
   Omit<NewRun, "releaseId" | "clientAddress" | "isHeld"> & {
     /** The number of attempts so far. */
     readonly attempt: number;
-    /** The number of recorded starts; unlike in `attempt`, one that did not happen still counts. */
+    /** The number of recorded starts; `attempt` leaves out those that did not happen. */
     readonly starts: number;
-    /** Since when the run waits for a replica: at first, since its acceptance. */
+    /**
+     * The time since which the run could have had a replica, in milliseconds since the epoch: at
+     * first the time of its acceptance. The runner moves it if the app could not run meanwhile.
+     */
     readonly waitsSinceMs: number;
     /** The only release that may run it; null or absent: any release may. */
     readonly onlyReleaseId?: ReleaseId | null;
@@ -288,8 +291,8 @@ export class RunStore {
   }
 
   /**
-   * Makes up to `limit` queued runs pending again whose lease has expired, since their platform is
-   * gone. Returns how many.
+   * Finds up to `limit` queued runs whose lease has expired, since their platform is gone. Makes
+   * them pending again, or cancelled if somebody asked for it. Returns how many.
    */
   async reapQueued(limit: number): Promise<number> {
     const { rows } = await sql<{ app_id: AppId }>`
@@ -425,8 +428,8 @@ function hasLargeBody({ body }: NewRun): boolean {
 type Written = { readonly id: RunId; readonly epoch: number };
 
 /**
- * Whether each run was written, in their order. Compares epochs too: one batch may contain a run
- * twice, with an old and a new lease of this process.
+ * Whether each run was written, in the order of `runs`. Compares epochs too: one batch may contain
+ * a run twice, with an old and a new lease of this process.
  */
 function answersFor(runs: readonly HeldRun[], rows: readonly Written[]): boolean[] {
   const written = new Set(rows.map(({ id, epoch }) => `${id} ${epoch}`));

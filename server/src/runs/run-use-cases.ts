@@ -75,7 +75,7 @@ export class RunUseCases {
   async #endOrRequestEnd(tx: Tx, { appId, runId }: RunRef): Promise<boolean> {
     const run = await lockRun(tx, appId, runId);
     if (run === undefined) {
-      // The id may be that of a plain call, which has always ended.
+      // The id may be that of a plain call. Plain calls are stored only after their end.
       const call = await readRun(tx, appId, runId);
       if (call === undefined) throw noSuchRun(appId, runId);
       throw ended(call.state);

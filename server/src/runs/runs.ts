@@ -134,7 +134,7 @@ export class Runs implements AsyncAccept {
   }
 
   /**
-   * Marks replicas busy that still work for an earlier process, so that none is stopped as idle.
+   * Marks replicas that still work for an earlier process as busy, so that none is stopped as idle.
    */
   async prepare(): Promise<void> {
     await this.#leases.endEarlier();

@@ -1,6 +1,6 @@
 // Writes the outcomes of runs, many in one transaction: starts, ends with their results and webhook
-// deliveries, and runs given back. Waits for an unavailable database, since the app's answer exists
-// only here by then.
+// deliveries, and runs given back. What became of an attempt is written again and again while the
+// database is unavailable, since the app's answer then exists only in this process.
 import type { FinalState } from "@slipway/contract/words.ts";
 import { Batcher } from "#lib/batcher.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -35,8 +35,8 @@ const backoff = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2 };
 const writeRetry: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
 
 /**
- * The context that seals a caller's X-Webhook-Secret: not the run, because a redriven run has
- * another id.
+ * The context for sealing a caller's X-Webhook-Secret. It names the app and not the run, because a
+ * redriven run has another id.
  */
 export function callSecretContext(appId: AppId): string {
   return `run-webhook-secret:${appId}`;

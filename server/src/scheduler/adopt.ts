@@ -30,8 +30,8 @@ export type AdoptParts = Pick<Foundation, "clock" | "log"> & {
 };
 
 /**
- * Smaller clock steps are not noticed: a process starts a little before its usage does, so its
- * running time always differs by a few seconds.
+ * Smaller clock steps are not noticed: a process starts a little before its usage does, so the
+ * durations of both always differ by a few seconds.
  */
 const awayStepMsMin = 60_000;
 
@@ -242,7 +242,7 @@ async function clearUnknown(
     log.error({ err: error, replicaId: owned.replicaId }, "could not stop an unknown replica");
     return;
   }
-  // The row may have ended just before the platform did, which had not stored all lines of the
-  // replica.
+  // Perhaps the row ended just before the platform did, and some lines of the replica are not
+  // stored yet.
   await removal.forget(owned.replicaId, await rows.release(owned.releaseId).catch(() => undefined));
 }

@@ -40,9 +40,9 @@ export type CountedReplica = {
 export type Leaving = { readonly replicas: number; readonly gpus: number };
 
 /**
- * How many replicas with this many GPUs each may be added. As many leaving replicas as the
- * limit allows do not count, but further ones do: otherwise a project could have any number of them
- * by deploying again and again.
+ * How many replicas with this many GPUs each may be added. Leaving replicas count only if they are
+ * more than the limit, and then only those in excess: otherwise a project could have any number of
+ * them by deploying again and again.
  */
 export function slotsLeft(
   limits: ReplicaLimits,
@@ -99,8 +99,9 @@ export function heldBackReason(
   { name, replicasMax, gpusMax }: ReplicaLimits,
   counted: readonly CountedReplica[],
 ): string {
-  const isFull = gpusMax === null || (replicasMax !== null && counted.length >= replicasMax);
-  const [max, what] = isFull ? [replicasMax ?? 0, "replica"] : [gpusMax, "GPU"];
+  const isReplicaLimit =
+    gpusMax === null || (replicasMax !== null && counted.length >= replicasMax);
+  const [max, what] = isReplicaLimit ? [replicasMax ?? 0, "replica"] : [gpusMax, "GPU"];
   const which = max === 1 ? `1 ${what}, which is` : `${max} ${what}s, which are`;
   return `${name} allows the project ${which} in use or about to end; another one starts when there is capacity again.`;
 }

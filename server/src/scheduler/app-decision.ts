@@ -56,7 +56,7 @@ export type AppDecision = {
   readonly served: readonly ServedDecision[];
   /** Replicas of replaced releases, which serve until their successors do. */
   readonly leaving: Division & { readonly replicas: readonly Replica[] };
-  /** Why calls need not wait while no replica takes them; undefined: they may. */
+  /** Why it is useless for calls to wait while no replica takes them; undefined: it may help. */
   readonly failure: StartFailure | undefined;
   /** What the next turn has to know; undefined: nothing. */
   readonly state: DecidedState | undefined;
@@ -174,8 +174,8 @@ function targetsOf(
 }
 
 /**
- * Which replicas of other releases serve until their successors do, and which end. A held
- * replica does neither.
+ * Which replicas of other releases serve until their successors do, and which end. A held replica
+ * is in neither list.
  */
 function othersOf(
   { replicas, nowMs }: AppReading,
@@ -261,7 +261,7 @@ function partiesOf(
   return [...parties, { target: 0, needed: needed[0] ?? 0, ready: leaving.length }];
 }
 
-/** Why calls need not wait for the release; undefined: it may soon get a compute type. */
+/** Why it is useless for calls to wait for the release; undefined: it may soon get a replica. */
 function failureOf(choice: ComputeChoice | undefined, nowMs: number): StartFailure | undefined {
   if (choice === undefined || choice.ok || choice.why === "full") return undefined;
   const { reason } = choice;

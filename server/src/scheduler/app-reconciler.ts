@@ -106,7 +106,10 @@ export class AppReconciler {
   }
 }
 
-/** Replicas that were started or adopted before a live change follow it. */
+/**
+ * Gives replicas the current settings of their release: some settings change without a new release,
+ * and replicas that were started or adopted before the change follow it too.
+ */
 function takeSettings({ live, rollOut }: SchedulerRoute, replicas: readonly Replica[]): void {
   for (const replica of replicas) {
     const release = [live, rollOut?.release].find(
@@ -116,7 +119,10 @@ function takeSettings({ live, rollOut }: SchedulerRoute, replicas: readonly Repl
   }
 }
 
-/** The replica's release is served: nothing holds it, and a later release finds it free. */
+/**
+ * Marks a replica of a served release as one in service: its hold and its trial are over. If its
+ * release is replaced later, the time for which it may serve after that begins then.
+ */
 function takeIntoService(replica: Replica): void {
   replica.heldUntilMs = Number.NEGATIVE_INFINITY;
   replica.isTrial = false;

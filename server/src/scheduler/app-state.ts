@@ -62,6 +62,7 @@ export function waitReason(state: {
   readonly ready: number;
   /** Replicas whose ready check fails. */
   readonly unrouted: number;
+  /** Calls that wait for a replica. */
   readonly waiting: number;
   readonly replicasMax: number;
   readonly nowMs: number;

@@ -38,7 +38,10 @@ type LineParts = {
  * How long a release keeps its position: a release that needs very much must not hold up others.
  */
 const turnMsMax = 600_000;
-/** How long an entry lasts: each turn of an app renews it, and a build does every few seconds. */
+/**
+ * How long an entry lasts unless it is renewed: each turn of the app renews it, and a build that
+ * waits for its trial renews it every few seconds.
+ */
 const stillWaitsMs = 15_000;
 
 /** The line; one per scheduler. Bounded by the number of releases that should serve. */

@@ -27,7 +27,7 @@ export type LoadHistory = {
   readonly recommendations: readonly { readonly untilMs: number; readonly count: number }[];
   /** Samples of the demand's totals, oldest first, for means over the evaluation interval. */
   readonly samples: readonly LoadSample[];
-  /** The load before this time is unknown; minus infinity: there was none. */
+  /** The load before this time is unknown; minus infinity: all earlier load is known. */
   readonly knownFromMs: number;
   /** The number of replicas by the metric alone, without need, buffer and limits. */
   readonly byMetric: number;

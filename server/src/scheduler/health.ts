@@ -69,8 +69,8 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
       return true;
     }
     events.onNotReady(answer.reason);
-    // The cortex runtime answers only when the app is imported: the next check waits for that
-    // again.
+    // The cortex runtime answers only when the app is imported. This check has waited for that, and
+    // the next one will too, so no pause is needed between them.
     if (clock.monotonicMs() - attemptBeganMs >= readyTimeoutMs) continue;
     const slowMs = Math.min(slowMsMax, Math.round((clock.monotonicMs() - beganMs) * slowShare));
     await pause(clock, Math.max(slowMs, backoffMs(readyPauses, attempt, 0.5)), signal);

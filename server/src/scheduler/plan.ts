@@ -45,7 +45,7 @@ export function plan(situation: {
   return {
     starts: Math.max(0, Math.min(wanted, desired - current.length, startsMax)),
     drains: [
-      ...drainsOf(replacedNow, restarted),
+      ...drainsOf(replacedNow, restartedReason),
       ...drainsOf(unneeded(current, situation), "It was no longer needed."),
     ],
   };
@@ -62,7 +62,7 @@ export function planExchange(replicas: readonly PlannedReplica[]): ReplicaPlan |
   const [first] = leastNeededFirst(replicas.filter((replica) => replica.isOutdated));
   return isUnderWay || first === undefined
     ? null
-    : { starts: 1, drains: drainsOf([first], restarted) };
+    : { starts: 1, drains: drainsOf([first], restartedReason) };
 }
 
 /** Drains leaving replicas, except `keep` of them, which serve until their successors do. */
@@ -77,16 +77,17 @@ export function planLeaving(
 /** Why a replica of a replaced release ends. */
 export const replacedReason = "Another release took its place.";
 
-const restarted = "The app was restarted, and another replica takes its place.";
+const restartedReason = "The app was restarted, and another replica takes its place.";
 
 function drainsOf(replicas: readonly PlannedReplica[], reason: string): ReplicaPlan["drains"] {
   return replicas.map(({ replicaId }) => ({ replicaId, reason }));
 }
 
 /**
- * How many replicas of a restart may start now beside the ones they replace: a quarter at a time,
- * and at most a quarter in `excess` of the desired number, since a ready replica without calls
- * replaces none.
+ * How many replacements may start now in a restart, beside the replicas that they will replace: a
+ * quarter of the desired number, less those that are starting, or less `excess` if that is more.
+ * `excess`, the number of replicas beyond the desired one, contains replacements that are ready but
+ * get no calls, so that nothing was drained for them.
  */
 function replacementsNow(
   outdated: readonly PlannedReplica[],

@@ -154,7 +154,7 @@ export class ProjectLimits {
   }
 }
 
-/** Whether a replica may start when the one that the exchange drains has left. */
+/** Whether a replica may start while the one that the exchange drains is leaving. */
 function mayExchange(
   limits: rules.ReplicaLimits,
   { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: rules.Leaving },

@@ -122,7 +122,7 @@ function smallest(pool: string, { candidates, staying, fit }: Choice): ClaimingR
   return chosen;
 }
 
-/** Puts replicas first whose end disturbs least: those with fewer calls, then the younger. */
+/** Sorts replicas by how little their end disturbs: first those with fewer calls, then younger. */
 function byDisturbance(left: ClaimingReplica, right: ClaimingReplica): number {
   return left.running - right.running || right.beganAtMs - left.beganAtMs;
 }

@@ -63,7 +63,8 @@ export class ReleaseScaler {
       desired,
       nowMs,
       startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
-      // While calls move to another release, the cooldown in the decided number is enough.
+      // While calls move to another release, replicas need no cooldown of their own: the decided
+      // number takes the cooldown of the app into account already.
       cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,
     });
     const [firstType = "CPU"] = settings.compute;

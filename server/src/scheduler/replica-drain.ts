@@ -1,5 +1,6 @@
 // Ends replicas that run: takes them out of service, lets their calls finish within the grace
-// period, and asks the driver to stop them. May be called again at any time, for any replica.
+// period, and asks the driver to stop them. Its methods may be called again at any time, for any
+// replica.
 import type { Driver } from "#drivers/driver.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";

@@ -32,12 +32,15 @@ export type EndOfReplica = {
  * machine within a second, and of a container within a few seconds.
  */
 const endWaitMs = 5_000;
-/** An error that ends an app without a call was printed at most this long before the end. */
+/**
+ * If an app ends while it has no calls, an error explains the end only if it was printed at most
+ * this long before.
+ */
 const lastWordsMs = 2_000;
 const replicasMax = 1_000;
 /** How many runs per replica get its last lines. */
 const runsMax = 1_000;
-/** How old lines may be that belong to the end, including the time until they are stored. */
+/** Lines that are at most this much older than the end of their replica belong to the end. */
 const lastLinesMs = 60_000;
 
 /** What is known of a replica that has ended, or on which calls broke off. */
@@ -158,7 +161,8 @@ export class ReplicaEnds {
     const { runs, endedAtMs } = this.#of(replicaId);
     const runIds = [...runs];
     runs.clear();
-    // From the end of the replica: it may take minutes to store all its lines.
+    // Counts back from the end of the replica and not from now, since it may take minutes until all
+    // its lines are stored.
     const since = Math.min(clock.now(), endedAtMs) - lastLinesMs;
     await lines.assignLast(replicaId, { since, runIds }).catch((error: unknown) => {
       log.error(

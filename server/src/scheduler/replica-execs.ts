@@ -11,7 +11,7 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 
-/** A command ends when nothing was sent or received for so long, ten times what proxies allow. */
+/** A command ends when nothing was sent or received for this long: ten times what proxies allow. */
 const idleMs = 30 * 60_000;
 const totalMs = 4 * 3_600_000;
 /** The minimum time between two resizes: each starts a process on the machine. */

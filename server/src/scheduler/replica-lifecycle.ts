@@ -1,6 +1,6 @@
-// Manages replicas from their start to their end: connects the parts that start, watch, drain and
-// remove them with the driver, and passes on the driver's events and lines. How many replicas there
-// should be is decided elsewhere.
+// Manages replicas from their start to their end: connects the driver with the parts that start,
+// watch, drain and remove them, and passes on the driver's events and lines. How many replicas
+// there should be is decided elsewhere.
 import type { Driver, ReplicaEvent } from "#drivers/driver.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -34,7 +34,7 @@ export type ReplicaParts = Pick<Foundation, "clock" | "log"> & {
   readonly exitMs: number;
   /** How long a replica may wait for a machine or its image. */
   readonly pendingMs: number;
-  /** The file with ends from while no platform ran; null: none. See `AdoptParts`. */
+  /** The file with ends that happened while no platform ran; null: none. See `AdoptParts`. */
   readonly endsFile: string | null;
   readonly probe?: Probe;
 };

@@ -92,9 +92,9 @@ export class ReplicaRemoval {
   }
 
   /**
-   * The time of the replica's end. Corrects `at`, since it comes from a clock that may have jumped:
-   * it must be between the time when the replica was last seen running, less a moment for the
-   * detection, and now.
+   * The time of the replica's end. Corrects `at`, since it comes from a clock that may have jumped.
+   * If `at` is more than a heartbeat's interval before the replica was last seen running, it is
+   * replaced by that time; if it is in the future, by now.
    */
   #timeOf(replica: Replica, at: number): number {
     const nowMs = replica.timeAt(this.#parts.clock.monotonicMs());

@@ -87,9 +87,9 @@ export type AliveRow = Pick<
 };
 
 /**
- * The stored state of one app that scales or fails to start. Each of `counts` has its time in
- * `held_until`, and the last one is still valid. The other columns describe the failed starts,
- * and are null when starting works.
+ * The stored state of one app that scales or fails to start. Each of `counts` was the
+ * recommendation until its time in `held_until`; the last one still is. The other columns describe
+ * the failed starts, and are null when starting works.
  */
 export type StoredScaling = Readonly<Tables["app_scaling"]>;
 

@@ -271,8 +271,9 @@ export async function readAppsOf(
 }
 
 /**
- * The step that deletes the rows of replicas that stopped before `before` and are metered: of one
- * app, or of all apps if `appId` is undefined. One that never started has nothing to meter.
+ * The step that deletes the rows of replicas that stopped before `before`, of one app, or of all
+ * apps if `appId` is undefined. A row that is not metered yet stays, unless its replica never
+ * started: then there is nothing to meter.
  */
 export function stoppedReplicasStep(db: Db, before: Date, appId?: AppId): RemovalStep {
   const hasStopped = sql`stopped_at < ${before} and (is_metered or started_at is null)`;

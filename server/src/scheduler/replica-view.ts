@@ -16,9 +16,9 @@ export type ReadyReplica = {
 };
 
 /**
- * Why calls of an app need not wait: no replica takes calls, none is starting, and no start is
- * tried before `retryAtMs`. A failure is removed as soon as a start is possible, so a reader may
- * answer waiting calls with `reason`.
+ * Why it is useless for calls of an app to wait: no replica takes calls, none is starting, and no
+ * start is tried before `retryAtMs`. A failure is removed as soon as a start is possible, so a
+ * reader may answer waiting calls with `reason`.
  */
 export type StartFailure = {
   /**

@@ -18,7 +18,7 @@ type WatchParts = Pick<Foundation, "clock"> & {
   readonly writer: RowWriter;
   readonly fleet: Fleet;
   readonly counters: Counters;
-  /** How long a replica may wait for a machine or its image, before the deadline of its start. */
+  /** How long a replica may wait for a machine or its image; its `deadlineMs` counts after that. */
   readonly pendingMs: number;
   readonly drain: ReplicaDrain;
   /** Called when the replicas of an app have changed, or the calls that they can take. */

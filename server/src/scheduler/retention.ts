@@ -15,8 +15,8 @@ export type SchedulerRetentionSettings = {
 };
 
 /**
- * A replica may stop before its last run ends, which then waits for another one for half a day at
- * most.
+ * How much longer the rows of replicas are kept. A replica may stop before its last run ends: the
+ * run then waits for another replica, for half a day at most.
  */
 const spareDays = 1;
 

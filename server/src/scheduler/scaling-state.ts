@@ -32,14 +32,14 @@ function toStored(appId: AppId, state: AppState, moment: Moment): StoredScaling 
 }
 
 /**
- * Restores the state from a row. The clock may have jumped: so no stored time may be in the future,
- * except the next retry, which is not delayed by more than it originally was.
+ * Restores the state from a row. The clock may have jumped, so a time in the future is replaced by
+ * now. Only the next retry may be in the future: its delay since the failure stays what it was.
  */
 function fromStored(row: StoredScaling, moment: Moment): AppState {
   const nowMs = moment.monotonicMs;
   const at = (time: Date): number => Math.min(nowMs, nowMs + time.getTime() - moment.now);
   const held = row.counts.map((count, index) => ({
-    // The load since the end of the last platform is unknown: its last recommendation still holds.
+    // The load since the last platform ended is unknown, so the last recommendation still holds.
     untilMs:
       index === row.counts.length - 1
         ? nowMs

@@ -39,7 +39,8 @@ export function divide(parties: readonly Party[]): Division[] {
     if (spareSum > epsilon) shareOfRest = (spare[index] ?? 0) / spareSum;
     else if (readySum > 0) shareOfRest = ready / readySum;
     const weight = (carried[index] ?? 0) + rest * shareOfRest;
-    // For a leaving party this rounds down: its last replica must not keep its successor's slot.
+    // For a leaving party this rounds down, so that its last replica does not occupy the slot that
+    // its successor needs.
     const neededNow = target === 0 ? Math.floor(needed * rest + epsilon) : ceil(needed * weight);
     return { weight, wanted: Math.max(neededNow, ceil(needed * target)) };
   });
