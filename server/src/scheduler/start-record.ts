@@ -35,7 +35,10 @@ export type Failure = {
   readonly isRefused: boolean;
 };
 
-/** The pause when calls end one replica after another: starts alone must not occupy a machine. */
+/**
+ * The pause between starts while calls end one replica after another, so that the starts do not
+ * occupy the whole machine.
+ */
 const byCallMs = 1000;
 const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 };
 /** The longest wait after starts that failed for reasons outside the release. */

@@ -103,6 +103,6 @@ function coresOf(
   seconds: number,
 ): number | null {
   if (before === undefined) return null;
-  // The time may have decreased: it may lack processes that have exited.
+  // The processor time may be lower than before, since it may leave out processes that have exited.
   return Math.max(0, now.cpuSeconds - before.cpuSeconds) / seconds;
 }

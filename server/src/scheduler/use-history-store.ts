@@ -7,7 +7,8 @@ import { rowsWhere } from "#store/older-rows.ts";
 
 /**
  * How long the step of a stored row is, in seconds, and how long the row is kept, in days.
- * The extra hour lets a request for the last 24 hours find all of them.
+ * Rows of minutes are kept for an hour more than a day, so that a request for the last 24 hours
+ * finds them all.
  */
 const minutes = { step: 60, days: 25 / 24 } as const;
 const quarters = { step: 900, days: 30 } as const;
@@ -87,8 +88,8 @@ async function addInTx(tx: Tx, samples: readonly UseSample[], atMs: number): Pro
 }
 
 /**
- * The points of a chart, ordered by time: of the app and one replica, or of the app and all of them
- * (null). Reads the rows of minutes or of quarters of an hour. No locks.
+ * The points of a chart, ordered by time: of the app and of the replica `replicaId`, or of all
+ * replicas if that is null. Reads the rows of minutes or of quarters of an hour. No locks.
  */
 export async function readUses(
   db: Db,

@@ -1,5 +1,5 @@
 // Records how much apps use, for charts of the last month. A loop measures all apps once a minute,
-// apart from their calls. The number of stored rows does not grow with the replicas of an app.
+// and no call waits for it. The number of stored rows does not grow with the replicas of an app.
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";

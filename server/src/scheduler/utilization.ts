@@ -40,7 +40,10 @@ export type UtilizationParts = {
 export class Utilization {
   readonly #parts: UtilizationParts;
   readonly #reader: UsageReader;
-  /** Replicas of the previous measurement. What a replica used until it was ready is no load. */
+  /**
+   * Replicas that were ready at the previous measurement. Only their cores count at the next one,
+   * since what a replica used until it was ready is no load.
+   */
   #measured = new Set<ReplicaId>();
   /** The periods within each app's evaluation interval, oldest first. */
   #periods = new Map<AppId, readonly Period[]>();

@@ -1,4 +1,4 @@
-// Counts database connections, waits for them and failed statements, for metrics.
+// Counts for metrics: the connections to the database, the waits for one, and failed statements.
 import type { LogEvent, PostgresPool } from "kysely";
 import { DatabaseError, type Pool } from "pg";
 import { Histogram } from "#lib/histogram.ts";

@@ -1,6 +1,6 @@
 // Lets only one platform work on a database. The lock is a session lock (`pg_advisory_lock`) on a
 // connection of its own, so it always ends with its holder. When the connection breaks while the
-// platform lives, the platform takes the lock again; if another platform was faster, it must end.
+// platform lives, it takes the lock again; if another platform was faster, this platform must end.
 // The row in `instances` names the holder.
 import { hostname } from "node:os";
 import type { Client } from "pg";
@@ -94,7 +94,10 @@ export class DatabaseLock {
     if (this.#installationId !== undefined) await this.#announce(client);
   }
 
-  /** The error when the lock is taken: `CannotStart` at the start, `cause` when it had the lock. */
+  /**
+   * The error to throw when the lock is taken: `CannotStart` at the start, `cause` when this
+   * platform has had the lock before.
+   */
   async #refusal(client: Client, cause: Error): Promise<Error> {
     const holder = await findHolder(client);
     if (this.#session === undefined) return new CannotStart(refusalText(holder), { cause });

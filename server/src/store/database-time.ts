@@ -1,7 +1,7 @@
-// Defines `clock_timestamp()` in the platform's statements: a parameter instead of the database's
-// own clock, which may step. It is the platform's time if the database's clock agrees with it,
-// otherwise the database's time without its steps, so that the next platform on this database, on
-// any machine, continues by the same clock.
+// Replaces `clock_timestamp()` in the platform's statements by a parameter, since the clock of the
+// database may step. The parameter is the platform's time if the database's clock agrees with it,
+// otherwise the database's time without its steps. So the next platform on this database, on any
+// machine, continues by the same clock.
 import {
   PostgresDialect,
   PostgresQueryCompiler,

@@ -1,7 +1,8 @@
-// Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one
-// `*-store.ts` per area the queries. Every statement and every wait for a connection or a lock has
-// a deadline; no statement may change append-only data. In statements `clock_timestamp()` is the
-// platform's time (database-time.ts); `now()` and column defaults are the server's.
+// Connections to PostgreSQL and typed queries on them. The types are in `store/tables.ts`, the
+// queries in the `*-store.ts` files of each area. Every statement and every wait for a connection
+// or a lock has a deadline; no statement may change append-only data. In statements
+// `clock_timestamp()` is the platform's time (database-time.ts); `now()` and column defaults are
+// the server's.
 import { Kysely, sql, type InsertObject, type SelectQueryBuilder, type Transaction } from "kysely";
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert, must } from "#lib/assert.ts";
@@ -64,8 +65,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
     statement_timeout: statementMs,
     idle_in_transaction_session_timeout: idleInTransactionMs,
     lock_timeout: lockWaitMs,
-    // On the pool, because the query builder would not return a connection that breaks during the
-    // hook.
+    // This hook is the pool's and not the query builder's, because the query builder would not
+    // return a connection that breaks during the hook.
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say yet
     onConnect: async (client) => {
       cutWithoutAnswer(client, statementMs + answerMarginMs, clock);
@@ -96,8 +97,8 @@ async function askClock(pool: Pool): Promise<number> {
 }
 
 async function prepareConnection(client: ClientBase): Promise<void> {
-  // The server's default may differ: numbers of audit log chains must see what was committed a
-  // moment ago.
+  // The server's default may be another level. A statement that numbers entries of an audit log
+  // must see what was committed a moment ago.
   await client.query("set default_transaction_isolation = 'read committed'");
   await client.query(takeRuntimeRole);
 }
@@ -221,8 +222,8 @@ export async function countRows<Known, From extends keyof Known>(
 }
 
 /**
- * Inserts the row unless another row has its key, waiting for rows that are not committed; true
- * when it was inserted.
+ * Inserts the row unless another row has its key; true when it was inserted. Waits while a row with
+ * that key is not committed.
  */
 export async function insertNew<Name extends keyof Tables>(
   db: Db,

@@ -28,7 +28,7 @@ export type FolderLock = {
   readonly instanceId: string;
   /**
    * The installation that last used the folder. Its id is in the database; the copy in the folder
-   * is for tools that work without one.
+   * is for tools that work without a database.
    */
   readonly installationId: string;
   /** Writes a copy of the installation's id into the folder. */
@@ -96,8 +96,8 @@ export function lockFolder(lockFile: string): FolderLock {
 }
 
 /**
- * Creates one folder at a time: where it is impossible (below /proc), Node's recursive mkdir never
- * ends.
+ * Creates one folder at a time: where no folder can be created (below /proc), Node's recursive
+ * mkdir never ends.
  */
 function makeFolder(folder: string): void {
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true) return;
@@ -111,7 +111,7 @@ function makeFolder(folder: string): void {
 }
 
 /**
- * Writes a file that a platform can start without. A full disk is no error, since a later step of
+ * Writes a file that no start of the platform needs. A full disk is no error, since a later step of
  * the start may free space.
  */
 function unlessDiskFull(write: () => void): void {

@@ -7,14 +7,14 @@ import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "./database.ts";
 import type { Notifications } from "./notify.ts";
 
-/** The parts that each area takes what it needs from. */
+/** The parts from which each area takes what it needs. */
 export type Foundation = {
   readonly db: Db;
   readonly notifications: Notifications;
   readonly sealer: Sealer;
   /** Identifies the installation: the same for every platform that ever works on the database. */
   readonly installationId: string;
-  /** Identifies this process on its data folder. */
+  /** Identifies the platform with its data folder: the same for each process that works in it. */
   readonly instanceId: string;
   readonly lifecycle: Lifecycle;
   readonly log: Log;

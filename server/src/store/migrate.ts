@@ -1,6 +1,6 @@
 // Migrates a database to the schema of this version: applies the files in migrations/ in order,
 // each in one transaction, forward only. A checksum of each applied file is recorded, so that
-// changed files are detected. Then grants its rights to the role that the platform works as.
+// changed files are detected. Then grants the role that the platform works as the rights it needs.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 // Opens the key that encrypts secrets at rest. It comes from the settings, or is created once and
-// kept in the data folder. If the database holds data sealed by another key, the start fails, not
-// the first read of a secret.
+// kept in the data folder. If the database holds data sealed by another key, the start fails: the
+// platform does not wait until somebody reads a secret.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";

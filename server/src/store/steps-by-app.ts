@@ -1,5 +1,5 @@
 // Steps of retention whose days differ between projects, by their plans. They go app by app, since
-// a scan of all rows would skip the rows that are kept longer again and again.
+// each scan of all rows would have to pass over the rows that are kept longer.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
 import { appsAfter, appsPage } from "./app-pages-store.ts";

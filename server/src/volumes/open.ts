@@ -21,8 +21,8 @@ type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> &
 type Removing = Pick<Parts, "disk" | "files" | "db" | "log"> & { readonly space: VolumeSpace };
 
 /**
- * The interval of the loop. A removed folder does not wait for it: it is deleted at once, and again
- * after `retryMs` while it exists.
+ * The interval of the loop. A removed folder does not wait for the next turn: it is deleted at
+ * once, and as long as it exists, again after `retryMs`.
  */
 const intervalMs = 600_000;
 const retryMs = 2_000;

@@ -1,4 +1,4 @@
-// How much each volume may hold, and how much it holds, as it was counted last.
+// How much each volume may hold, and how much it held at the last count.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { Files } from "#drivers/storage-files.ts";
 import { sizeText } from "#lib/disk-full.ts";
@@ -22,8 +22,9 @@ type Count = { readonly bytes: number | null; readonly untilMs: number };
 
 /** Bytes of a GB, in which volumes are sized. */
 export const gbBytes = 1e9;
-/** Counting is slow: one volume may take at most one part in this many of all time. */
-const countShare = 20;
+/** Counting is slow: a count is valid for at least this many times as long as it took. */
+const countValidFactor = 20;
+/** The minimum time for which a count is valid. */
 const freshMs = 10_000;
 const volumesMax = 1_000;
 const countsAtOnce = 2;
@@ -124,7 +125,7 @@ export class VolumeSpace {
       const beganMs = clock.monotonicMs();
       const bytes = (await files?.usedBytes(projectId, this.#closing.signal)) ?? null;
       const endedMs = clock.monotonicMs();
-      const untilMs = endedMs + Math.max(freshMs, (endedMs - beganMs) * countShare);
+      const untilMs = endedMs + Math.max(freshMs, (endedMs - beganMs) * countValidFactor);
       this.#counted.set(projectId, { bytes, untilMs });
       return bytes;
     } finally {

@@ -244,7 +244,7 @@ export class VolumeUploads {
     const stored = await store.readParts(db, id);
     requireParts(partCount, stored, namedParts);
     const bytes = stored.reduce((sum, part) => sum + part.sizeBytes, 0);
-    // An earlier request was killed between the two steps below.
+    // The file has been moved if an earlier request was killed between the two steps below.
     const isMoved = partCount > 0 && !(await files.hasIncoming(id));
     if (!isMoved) {
       await space.requireSpace(projectId, bytes);

@@ -14,9 +14,9 @@ export async function readUsing(db: Db): Promise<readonly ProjectId[]> {
 }
 
 /**
- * Notes that the volume of a project holds `sizeMb` now. Until now it counts with the size of the
- * last count, unless that was more than `gapMs` ago. The storage of a deleted project counts up to
- * its deletion.
+ * Notes that the volume of a project holds `sizeMb` now. The size found by the last count is billed
+ * until now, unless that count was more than `gapMs` ago. The storage of a deleted project is
+ * billed up to its deletion.
  */
 export async function noteUse(
   db: Db,

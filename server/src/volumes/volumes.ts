@@ -40,8 +40,8 @@ export type OpenedFile = {
 };
 
 /**
- * The use cases of volumes, except for uploads. Paths are refused as by `StorageFiles` and
- * `readVolumePath`.
+ * The use cases of volumes, except for uploads. They refuse the paths that `StorageFiles` and
+ * `readVolumePath` refuse.
  */
 export class Volumes {
   readonly #options: VolumesOptions;
@@ -167,7 +167,7 @@ export class Volumes {
   }
 }
 
-/** The hash that is stored of the key in an address. */
+/** The hash of the key in an address; the key itself is not stored. */
 export function hashOfKey(key: string): Buffer {
   return createHash("sha256").update(key).digest();
 }

@@ -72,7 +72,8 @@ async function send(
   try {
     return await client.post(url, { headers, body, timeoutMs, answerBytesMax });
   } catch (error) {
-    // This is a bug. As a failed attempt, it ends by the schedule instead of being retried forever.
+    // This is a bug. It counts as a failed attempt, so that the schedule ends the delivery, which
+    // would otherwise be retried forever.
     log.error({ err: error, delivery: id }, "a webhook could not be sent");
     const durationMs = clock.monotonicMs() - startedMs;
     return { kind: "failed", reason: "The platform failed to send it; see its log.", durationMs };

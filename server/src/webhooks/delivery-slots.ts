@@ -33,9 +33,9 @@ type Window = { max: number; troubles: number; closedUntilMs: number };
 
 /** The initial concurrency of a receiver; each success raises it by one. */
 const windowFirst = 16;
-/** One receiver may use at most this part of the slots: one in four. */
+/** One receiver may use at most one in this many slots. */
 const sharePart = 4;
-/** This part of the slots, one in four, is reserved for receivers and owners that have none. */
+/** One in this many slots is reserved for receivers and owners that have none. */
 const reservedPart = 4;
 /**
  * How long a failing receiver is closed. With 10,000 deliveries waiting for a dead receiver, a pass
@@ -72,8 +72,8 @@ export class DeliverySlots {
   }
 
   /**
-   * True while less than half is held: a delivery larger than the rest is then admitted, so that it
-   * does not wait forever.
+   * True while less than half of the bytes are held: a delivery with more bytes than are left is
+   * then admitted, so that it does not wait forever.
    */
   get hasCapacity(): boolean {
     return this.#bytes < this.#options.bytesMax / 2;

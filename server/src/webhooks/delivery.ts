@@ -12,9 +12,9 @@ export type NewDelivery = AppKey & {
   /** The status code of the answer. */
   readonly statusCode: number;
   readonly contentType: string | null;
-  /** Further fields of the body, in lower case. */
+  /** Further header fields about the body, by their names in lower case; null: there are none. */
   readonly contentFields: Readonly<Record<string, string>> | null;
-  /** Null: it is above the size limit, and the delivery is only recorded, as failed. */
+  /** Null: it was too long, or memory was short. The delivery is only recorded, as failed. */
   readonly body: Buffer | null;
   readonly bodyBytes: number;
 };
@@ -31,7 +31,7 @@ export type Delivery = Omit<NewDelivery, "appId" | "body" | "bodyBytes"> & {
 /** A delivery that this platform has leased. */
 export type HeldDelivery = { readonly delivery: Delivery; readonly epoch: number };
 
-/** The context that seals a delivery's secret. */
+/** The context for sealing a delivery's secret. */
 export function deliverySecretContext(id: DeliveryId): string {
   return `webhook-delivery:${id}`;
 }

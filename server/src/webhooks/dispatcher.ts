@@ -87,7 +87,7 @@ export class Dispatcher {
       this.#waiting.add(endpointId, { lane, ownerKey }, 0);
       this.#loop.nudge();
     };
-    // While the database is away, nothing is sent; afterwards a survey finds it.
+    // While the database is away, nothing is sent; afterwards a survey finds the delivery.
     this.#parts.ownerKeyOf(projectId).then(note, () => undefined);
   }
 
@@ -126,7 +126,7 @@ export class Dispatcher {
     const nowMs = clock.monotonicMs();
     if (this.#surveyAfter === null && nowMs - this.#surveyedMs < surveyMs) return;
     const after = this.#surveyAfter ?? firstEndpoint;
-    // Set before the query: a survey requested meanwhile then takes place.
+    // Set before the query, so that a survey requested meanwhile takes place after it.
     this.#surveyAfter = null;
     this.#surveyedMs = nowMs;
     try {
@@ -193,7 +193,7 @@ export class Dispatcher {
       const rows = await claimRows(db, { wanted, ...bounds }, holder);
       if (rows.length > 0) onStep("claimed");
       const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);
-      // If bodies fill the memory, an endpoint that returned fewer than requested may have more.
+      // If bodies fill the memory, an endpoint with fewer rows than requested may have more.
       const isTight = bounds.bytesMax - bytes < slots.bytesMax / 4;
       const rowsByEndpoint = Map.groupBy(rows, (row) => row.endpointId);
       for (const share of shares) {

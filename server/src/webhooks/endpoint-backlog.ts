@@ -4,6 +4,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { EndpointId } from "#lib/ids.ts";
 import type { Wish } from "./delivery-slots.ts";
 
+/** `isFresh`: a delivery was added since the endpoint's last turn began. */
 type Due = { readonly wish: Wish; isFresh: boolean };
 type Later = { readonly wish: Wish; dueMs: number };
 

@@ -1,5 +1,5 @@
-// Pauses endpoints that have only failed for days, to waste no more attempts and make the owner
-// aware. It is a loop; platforms skip endpoints that another platform has paused.
+// Pauses endpoints at which every attempt has failed for days, to waste no more attempts and make
+// the owner aware. It is a loop; platforms skip endpoints that another platform has paused.
 import { platformActor, record } from "#audit/record.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -33,8 +33,8 @@ export function endpointWatch(parts: EndpointWatchParts): Loop {
 }
 
 /**
- * Pauses some endpoints that have only failed for five days, each with its audit row. Returns how
- * many.
+ * Pauses some endpoints at which every attempt has failed for five days, each with its audit row.
+ * Returns how many.
  */
 async function pauseDead({ db, log, onStep }: EndpointWatchParts): Promise<number> {
   const paused = await db.transaction().execute(async (tx) => {

@@ -31,8 +31,8 @@ export type InFlightWatcher = { readonly onEnd: (retryMs: number | null) => void
 
 const writeBatchMax = 200;
 /**
- * While the database is unavailable, results are written again with these pauses; after them the
- * lease has expired anyway.
+ * While the database is unavailable, a result is written again after these pauses. If the last try
+ * fails too, the lease is not renewed any more, and the delivery is sent again when it expires.
  */
 const writeRetry: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 8 };
 

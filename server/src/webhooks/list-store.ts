@@ -185,8 +185,8 @@ export async function pauseRow(tx: Tx, projectId: ProjectId, id: EndpointId): Pr
 }
 
 /**
- * Resumes an endpoint and resets its failures, so that it is not paused again for days. False when
- * it is not paused or does not exist.
+ * Resumes an endpoint and resets its failures, so that only further days of failures pause it
+ * again. False when it is not paused or does not exist.
  */
 export async function resumeRow(tx: Tx, projectId: ProjectId, id: EndpointId): Promise<boolean> {
   return await changeOne(tx)`

@@ -13,7 +13,7 @@ import { Webhooks } from "./webhooks.ts";
 export type WebhookSettings = {
   /** Allowed addresses and ranges of private networks. */
   readonly webhookAllow: readonly string[];
-  /** A target that calls must not reach. Null: the embedded server, which has no port. */
+  /** Outgoing requests must not reach this server. Null: the embedded one, which has no port. */
   readonly databaseUrl: Secret | null;
   readonly webhooksAtOnce: number;
   readonly runRetentionDays: number;

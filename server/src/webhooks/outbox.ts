@@ -77,8 +77,8 @@ export class Outbox {
   }
 
   /**
-   * Has deliveries sent whose transaction was committed. If the platform ends before this call, the
-   * dispatcher finds them in the database later.
+   * Called after the transaction of `add`, so that the deliveries are sent. If the platform ends
+   * before this call, the dispatcher finds them in the database later.
    */
   committed(added: readonly AddedDelivery[]): void {
     const { dispatcher, onStep } = this.#parts;
@@ -91,7 +91,7 @@ export class Outbox {
   /**
    * Queues the answer of a plain call, which is written in the background. When the waiting bodies
    * take too much memory, the delivery is recorded as failed, without its body. When too many
-   * deliveries wait, it is lost: only counted and logged.
+   * deliveries wait, the answer is lost: it is only counted and logged.
    */
   post(delivery: NewDelivery): void {
     if (this.#posts.isFull) return this.#lose("too many answers wait to be written");
@@ -104,7 +104,7 @@ export class Outbox {
       .catch(() => this.#lose("the database did not take them"));
   }
 
-  /** Reports the lost answers that were too recent to be logged. */
+  /** Logs the lost answers that were not logged because the last log line was too recent. */
   sweep(): void {
     this.#logLost("too many answers waited or the database did not take them");
   }

@@ -22,7 +22,7 @@ export type SecretParts = { readonly db: Db; readonly sealer: Sealer };
 /** A row with its decrypted value. */
 export type OpenedSecret = SecretRow & { readonly secret: Secret };
 
-/** The context that seals a project's secret. */
+/** The context for sealing a project's secret. */
 export function projectSecretContext(projectId: ProjectId, id: string): string {
   return `webhook-secret:${projectId}:${id}`;
 }

@@ -50,7 +50,10 @@ export class WebhookSecretUseCases {
     return shown(row);
   }
 
-  /** Deletes a secret, which stops signing at once. A new one replaces the last secret. */
+  /**
+   * Deletes a secret, which stops signing at once. If it was the newest one, the next reader of the
+   * secrets creates another.
+   */
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);

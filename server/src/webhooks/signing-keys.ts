@@ -21,7 +21,7 @@ type CacheEntry = {
 export type ProjectSigning = { readonly keys: readonly Buffer[]; readonly schedule: ScheduleName };
 
 const cachedProjectsMax = 10_000;
-/** The maximum delay after a lost notification. */
+/** How long an entry is valid: a change whose notification is lost takes effect after this time. */
 const cacheMs = 60_000;
 
 /** The keys and the schedule of each project. `close()` stops listening. */
@@ -60,7 +60,10 @@ export class WebhookSigningKeys {
     this.#unlisten();
   }
 
-  /** A change during the read removes the promise, so that the next caller reads again. */
+  /**
+   * Reads an entry, and caches the promise of it at once. A change during the read removes the
+   * promise, so that the next caller reads again.
+   */
   #load(projectId: ProjectId): Promise<CacheEntry> {
     const loading = this.#read(projectId);
     this.#cache.set(projectId, loading);

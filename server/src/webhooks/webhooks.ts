@@ -31,7 +31,7 @@ export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"
   /** The time limit of one attempt. */
   readonly timeoutMs?: number;
   readonly leaseMs?: number;
-  /** The maximum time until deliveries are noticed of which no notification arrived. */
+  /** The maximum time until deliveries without a notification are noticed. */
   readonly surveyMs?: number;
   /** The maximum number of body bytes in memory; a larger body waits until it fits almost alone. */
   readonly bytesMax?: number;
@@ -41,8 +41,8 @@ export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"
 
 const timeoutMsDefault = 20_000;
 /**
- * Leases are renewed three times within this time. After a kill, deliveries wait for so long unless
- * a platform restarts in the same folder.
+ * Leases are renewed three times within this time. After a kill, deliveries wait for this long
+ * unless a platform restarts in the same folder.
  */
 const leaseMsDefault = 15_000;
 const surveyMsDefault = 5000;

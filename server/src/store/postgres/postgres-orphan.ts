@@ -1,6 +1,6 @@
-// Cleans up after an earlier run of the embedded server: its process, when only the platform was
-// killed, and its `postmaster.pid`, which PostgreSQL takes for a running server when the process id
-// is in use again.
+// Cleans up after an earlier run of the embedded server. Ends its process, which still runs if only
+// the platform was killed. Changes its file `postmaster.pid`, since PostgreSQL takes the file for
+// that of a running server if another process has the process id by now.
 import { readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { spawnSync } from "node:child_process";

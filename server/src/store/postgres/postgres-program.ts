@@ -1,7 +1,7 @@
 // Finds the PostgreSQL that npm installed and a way to run it. PostgreSQL refuses to run as root.
-// As root, it runs in a user namespace, where root's own files stay reachable, or else as the user
-// nobody, if necessary with the right to pass through root's folders. Where the system supports it,
-// the kernel asks the server to stop when the platform dies.
+// So if the platform runs as root, PostgreSQL runs in a user namespace, where root's own files stay
+// reachable, or else as the user nobody, if necessary with the right to pass through root's
+// folders. Where the system supports it, the kernel asks the server to stop when the platform dies.
 import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process";
 import { chmodSync, chownSync, existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -33,8 +33,8 @@ type Way = {
 };
 
 /**
- * The environment of the programs, with the folder of further libraries: they must not see the
- * platform's secrets.
+ * The environment of the programs, to which only the folder of further libraries may be added: they
+ * must not see the platform's secrets.
  */
 const commonEnvironment = {
   PATH: "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
@@ -48,8 +48,8 @@ const probeWaitMs = 5_000;
 const nobody = { uid: 65534, gid: 65534 };
 
 /**
- * The command prefix for containers without user namespaces whose folders only root may enter, such
- * as /root.
+ * The command prefix for containers that have no user namespaces, if the platform's files lie in a
+ * folder that only root may enter, such as /root.
  */
 const passThroughPrefix = [
   "setpriv",
@@ -122,7 +122,10 @@ function allowPassage(folder: string): void {
   chmodSync(folder, statSync(folder).mode | 0o011);
 }
 
-/** initdb looks up the name of its user: a user of this machine other than root. */
+/**
+ * The command prefix for a user namespace in which root appears as another user of this machine,
+ * since initdb looks up the name of its user.
+ */
 function asNamedUser(): string[] {
   const users = readFileSync("/etc/passwd", "utf8").matchAll(/^[^:\n]+:[^:\n]*:(\d+):/gm);
   const ids = [...users].map(([, id]) => Number(id));
