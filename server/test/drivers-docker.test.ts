@@ -384,10 +384,9 @@ time.sleep(1000)`);
   await sink.line(spec.replicaId, "19");
   await driver.stop(spec.replicaId, { graceMs: 0 });
   await driver.forget(spec.replicaId);
-  assert.deepEqual(sink.texts(spec.replicaId), [
-    ...Array.from({ length: 20 }, (_, n) => `${n}`),
-    "?".repeat(20_000),
-  ]);
+  // On a busy machine the unfinished line is there for so long that its end is delivered, too.
+  const texts = sink.texts(spec.replicaId).filter((text) => !text.startsWith("… "));
+  assert.deepEqual(texts, [...Array.from({ length: 20 }, (_, n) => `${n}`), "?".repeat(20_000)]);
 });
 
 test(
