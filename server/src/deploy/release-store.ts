@@ -190,7 +190,10 @@ export async function readReleaseWithBuild(tx: Tx, releaseId: ReleaseId) {
     .executeTakeFirstOrThrow();
 }
 
-/** The latest replica of a release, and the number of the release; undefined: it never had one. */
+/**
+ * The latest replica of a release, and the number of the release; undefined: it never had one, or
+ * the last one ended so long ago that its row is gone.
+ */
 export async function latestReplicaOf(tx: Tx, releaseId: ReleaseId) {
   return await tx
     .selectFrom("replicas")

@@ -108,6 +108,6 @@ async function whileWatched<Result>(
     return await act();
   } finally {
     await loop.stop();
-    removeWriter?.();
+    removeWriter();
   }
 }

@@ -96,7 +96,7 @@ export class ProcessBuilder implements Builder {
       throw error;
     } finally {
       for (const name of ["home", "staging", "etc"]) await removeFolder(join(buildDir, name));
-      removeWriter?.();
+      removeWriter();
       removeGroup(groupAt(this.#options.cgroups.parents, groupName(plan)));
     }
   }
