@@ -85,6 +85,10 @@ const refusals = [
     text: `FROM a\nENV A=${"x".repeat(1000)}\nENV B=\${A//x/$A$A$A$A}\nENV C=\${B//x/$A}`,
   },
   {
+    what: /can grow to/,
+    text: `FROM a\nARG A=${"x".repeat(80)}\nLABEL b=${"${A//x/".repeat(4)}$A${"}".repeat(4)}`,
+  },
+  {
     what: /can grow so long .* read them for minutes/,
     text: `FROM a\nARG A=${"x".repeat(40_000)}\nLABEL b=${"$A".repeat(8)}`,
   },
@@ -113,6 +117,7 @@ const allowed = [
   `FROM a\nENV P=/usr/bin\n${"ENV L=$H/lib:$C/lib:$L P=$H/bin:${P}\n".repeat(40)}${"RUN $L\n".repeat(200)}`,
   `FROM a\nENV A=${"x".repeat(90_000)}`,
   `FROM a\n${"ENV V=${TARGETARCH/a/b}\n".repeat(20)}`,
+  `FROM a\nARG V=1.2.3\n${"ENV U=https://example.com/${TARGETOS/a/b}-${TARGETARCH/amd64/x86_64}-${V//./_}.tgz\n".repeat(10)}`,
   'FROM a\nADD . /app\nADD --chown=$U:$G ["a b", "/x"]\nADD \\\n a \\\n b /x/',
 ];
 

@@ -10,8 +10,8 @@
  */
 const unknownCharacters = 200;
 const reference = /\$\{?(\w+)/g;
-/** `${name/pattern/replacement}` may insert the replacement once for each character. */
-const replacing = /\$\{\w+\//;
+/** `${name//pattern/replacement}` may insert the replacement beside each character of the value. */
+const replacing = /\$\{(\w*)\/\//g;
 
 /** Upper bounds of what BuildKit handles when it replaces the variables of a Dockerfile. */
 export type Growth = {
@@ -54,12 +54,15 @@ export function growthOf(lines: readonly string[], escape: string): Growth {
   return { characters, copied };
 }
 
-/** An upper bound of the text's length after its variables are replaced. */
+/**
+ * An upper bound of the text's length after its variables are replaced. A replacement may contain
+ * further ones, so their numbers are multiplied.
+ */
 function grownSize(text: string, sizes: ReadonlyMap<string, number>): number {
-  const references = [...text.matchAll(reference)];
-  const valueSizes = references.map(([, name = ""]) => sizes.get(name) ?? unknownCharacters);
-  const size = valueSizes.reduce((sum, valueSize) => sum + valueSize, text.length);
-  return replacing.test(text) ? size * size : size;
+  const sizesIn = (form: RegExp): number[] =>
+    [...text.matchAll(form)].map(([, name = ""]) => sizes.get(name) ?? unknownCharacters);
+  const size = sizesIn(reference).reduce((sum, valueSize) => sum + valueSize, text.length);
+  return sizesIn(replacing).reduce((product, valueSize) => product * (valueSize + 1), size);
 }
 
 /** The variables of ARG or ENV: any number of `name=value`, or one in the old form `name value`. */
