@@ -84,6 +84,14 @@ const refusals = [
     what: /can grow to/,
     text: `FROM a\nENV A=${"x".repeat(1000)}\nENV B=\${A//x/$A$A$A$A}\nENV C=\${B//x/$A}`,
   },
+  ...['"A"', "\\A", "é", "A A", 'B=1 "A"', "B=1\u0085A"].map((name) => ({
+    what: /can grow to/,
+    text: `FROM a\nENV ${name}=${"x".repeat(1000)}\n${`ENV ${name}=${"$A$é".repeat(10)}\n`.repeat(5)}`,
+  })),
+  {
+    what: /can grow to over 1e15/,
+    text: `FROM a\nENV A=${"x".repeat(1000)}\n${"ENV A=${A//x/$A}\n".repeat(20)}`,
+  },
   {
     what: /can grow to/,
     text: `FROM a\nARG A=${"x".repeat(80)}\nLABEL b=${"${A//x/".repeat(4)}$A${"}".repeat(4)}`,

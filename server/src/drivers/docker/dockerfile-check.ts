@@ -42,7 +42,7 @@ export function checkDockerfile(text: string, path: string): string {
   const { characters, copied } = growthOf(lines, escape === "`" ? "`" : "\\");
   if (characters > expandedMax) {
     throw new BuildFailed(
-      `${path} can grow to ${characters > 1e15 ? "over 1e15" : characters} characters when its variables are put in. At most ${expandedMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
+      `${path} can grow to ${characters >= 1e15 ? "over 1e15" : characters} characters when its variables are put in. At most ${expandedMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
     );
   }
   if (copied > copiedMax) {

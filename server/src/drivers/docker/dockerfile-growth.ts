@@ -9,9 +9,16 @@
  * the base image define it.
  */
 const unknownCharacters = 200;
-const reference = /\$\{?(\w+)/g;
+/** Far more than is allowed. A difference between larger sizes could be no number. */
+const sizeMax = 1e15;
+const reference = /\$\{?(\w*)/g;
 /** `${name//pattern/replacement}` may insert the replacement beside each character of the value. */
 const replacing = /\$\{(\w*)\/\//g;
+/** Blanks about which BuildKit and this reader may differ. */
+const oddBlank = /[^\S\t\n\v\f\r ]|\u0085/;
+
+/** The size of a variable's value, by its name. */
+type SizeOf = (name: string) => number;
 
 /** Upper bounds of what BuildKit handles when it replaces the variables of a Dockerfile. */
 export type Growth = {
@@ -24,6 +31,9 @@ export type Growth = {
 /** Returns how large the instructions become. `escape` is the character that continues a line. */
 export function growthOf(lines: readonly string[], escape: string): Growth {
   const sizes = new Map<string, number>();
+  /** The largest instruction that may set any variable. */
+  let unreadSize = 0;
+  const sizeOf: SizeOf = (name) => Math.max(sizes.get(name) ?? unknownCharacters, unreadSize);
   let variablesSize = 0;
   let characters = 0;
   let copied = 0;
@@ -34,14 +44,12 @@ export function growthOf(lines: readonly string[], escape: string): Growth {
       characters += line.length + variablesSize;
       continue;
     }
-    const size = grownSize(line, sizes);
+    const size = grownSize(line, sizeOf);
     characters += size;
     copied += size * size;
     if (!/^(?:ARG|ENV)$/i.test(instruction)) continue;
-    const pairs = pairsIn(rest, escape).map(({ name, value }) => ({
-      name,
-      size: grownSize(value, sizes),
-    }));
+    const { variables, isRead } = variablesIn(rest, escape);
+    const pairs = variables.map(({ name, value }) => ({ name, size: grownSize(value, sizeOf) }));
     // The rest of the line, which is in no pair, counts for each variable.
     const others = size - pairs.reduce((sum, pair) => sum + pair.size, 0);
     for (const pair of pairs) {
@@ -50,6 +58,9 @@ export function growthOf(lines: readonly string[], escape: string): Growth {
       sizes.set(pair.name, after);
       variablesSize += after - before;
     }
+    if (isRead) continue;
+    unreadSize = Math.max(unreadSize, size);
+    variablesSize += size;
   }
   return { characters, copied };
 }
@@ -58,24 +69,36 @@ export function growthOf(lines: readonly string[], escape: string): Growth {
  * An upper bound of the text's length after its variables are replaced. A replacement may contain
  * further ones, so their numbers are multiplied.
  */
-function grownSize(text: string, sizes: ReadonlyMap<string, number>): number {
+function grownSize(text: string, sizeOf: SizeOf): number {
   const sizesIn = (form: RegExp): number[] =>
-    [...text.matchAll(form)].map(([, name = ""]) => sizes.get(name) ?? unknownCharacters);
+    [...text.matchAll(form)].map(([, name = ""]) => sizeOf(name));
   const size = sizesIn(reference).reduce((sum, valueSize) => sum + valueSize, text.length);
-  return sizesIn(replacing).reduce((product, valueSize) => product * (valueSize + 1), size);
+  return Math.min(
+    sizeMax,
+    sizesIn(replacing).reduce((product, valueSize) => product * (valueSize + 1), size),
+  );
 }
 
-/** The variables of ARG or ENV: any number of `name=value`, or one in the old form `name value`. */
-function pairsIn(
+/**
+ * The variables of ARG or ENV: any number of `name=value`, or one in the old form `name value`.
+ * `isRead` is false when others may be set, too, as by `"name"=value`.
+ */
+function variablesIn(
   text: string,
   escape: string,
-): { readonly name: string; readonly value: string }[] {
+): {
+  readonly variables: readonly { readonly name: string; readonly value: string }[];
+  readonly isRead: boolean;
+} {
   const sign = escape === "`" ? "`" : "\\\\";
   const word = `"(?:${sign}.|[^"${sign}])*"|'[^']*'|${sign}.|[^\\s"'${sign}]`;
-  const pairs = [...text.matchAll(new RegExp(`(?<=^|\\s)(\\w+)=((?:${word})*)`, "gs"))];
-  if (pairs.length > 0) return pairs.map(([, name = "", value = ""]) => ({ name, value }));
-  const [, name = "", value = ""] = /^\s*(\w+)\s?(.*)$/s.exec(text) ?? [];
-  return [{ name, value }];
+  const form = new RegExp(`(?<=^|\\s)(\\w+)=((?:${word})*)`, "gs");
+  const variables = [...text.matchAll(form)].map(([, name = "", value = ""]) => ({ name, value }));
+  if (variables.length > 0)
+    return { variables, isRead: !oddBlank.test(text) && text.replaceAll(form, "").trim() === "" };
+  const [, name, value = ""] = /^\s*(\w+)(?:\s+(.*))?$/s.exec(text) ?? [];
+  if (name === undefined) return { variables: [], isRead: false };
+  return { variables: [{ name, value }], isRead: !oddBlank.test(text) && !value.includes("=") };
 }
 
 /** The instructions, each as one line, without comments. */
