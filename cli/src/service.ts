@@ -1,7 +1,6 @@
 // `slipway service`: the platform as a service of systemd, which starts it with the machine.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { command } from "./command.ts";
 import {
   findInstallation,
@@ -13,6 +12,7 @@ import type { Machine } from "./machine.ts";
 import { output, printJson } from "./output.ts";
 import { plainLines } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
+import { replaceFile } from "./replace-file.ts";
 import { serviceSettings, serviceUnit, settingsFile, stopUnit } from "./service-unit.ts";
 import { hasService, hasSystemd, isActive, systemctl, unitFile } from "./systemd.ts";
 import { signInToService } from "./up.ts";
@@ -24,9 +24,9 @@ const shownLines = 15;
 
 const install = command({
   name: "service install",
-  about: `Let systemd run the platform, now and whenever the machine starts. Needs root. The settings of this
-shell (such as SLIPWAY_PORT) go to ${settingsFile}, unless that file is there. A second time it
-renews the unit, and restarts the platform when the unit has changed.`,
+  about: `Let systemd run the platform, now and whenever the machine starts. Needs root. Settings in
+front of the command (sudo SLIPWAY_PORT=80 slipway …) go to ${settingsFile}, unless that file is there. A second
+time it renews the unit, and restarts the platform when the unit has changed.`,
   examples: ["service install"],
   options: trustOption,
   async run(given, machine) {
@@ -37,16 +37,16 @@ renews the unit, and restarts the platform when the unit has changed.`,
     keepSettings(machine);
     const unit = serviceUnit(installation);
     const isChanged = !existsSync(unitFile) || readFileSync(unitFile, "utf8") !== unit;
-    if (isChanged) {
-      writeFileSync(unitFile, unit, { mode: 0o644 });
-      systemctl("daemon-reload");
-    }
+    // Other users read it, to find out whose data the service uses.
+    if (isChanged) replaceFile(unitFile, unit, 0o644);
+    // Always: an earlier installation may have been interrupted here.
+    systemctl("daemon-reload");
     systemctl("enable", "slipway");
     systemctl(isChanged ? "restart" : "start", "slipway");
     machine.tell(
       `The service slipway is installed: ${unitFile}, with the settings in ${settingsFile}.`,
     );
-    await signInToService({ given, installation, machine }, checkStarts);
+    await signInToService({ given, installation, machine }, startCheck());
   },
 });
 
@@ -115,17 +115,21 @@ function checkReady({ root, node, dataDir }: Installation): void {
     );
   if (!existsSync(node))
     throw new Refused("This platform was never set up. Type first: slipway up, then slipway down");
-  if (isActive() || !existsSync(`${dataDir}/slipway.pid`)) return;
+  const pidFile = `${dataDir}/slipway.pid`;
+  if (isActive() || !existsSync(pidFile)) return;
+  // A platform that was killed has left the file.
+  if (!existsSync(`/proc/${readFileSync(pidFile, "utf8").trim()}`)) return;
   throw new Refused(
     `A platform that is no service uses ${dataDir}. Stop it first: slipway down. Then: slipway service install`,
   );
 }
 
 /** Writes the settings, unless a person or an earlier installation has. */
-function keepSettings({ environment }: Machine): void {
-  if (existsSync(settingsFile)) return;
-  mkdirSync(dirname(settingsFile), { recursive: true, mode: 0o755 });
-  writeFileSync(settingsFile, serviceSettings(environment), { mode: 0o600 });
+function keepSettings(machine: Machine): void {
+  const settings = serviceSettings(machine.environment);
+  if (!existsSync(settingsFile)) return replaceFile(settingsFile, settings, 0o600);
+  if (/^SLIPWAY_/m.test(settings) && readFileSync(settingsFile, "utf8") !== settings)
+    machine.tell(`${settingsFile} stays as it is: the settings of this command are not used.`);
 }
 
 /** Does what `slipway down` does, with the settings of the service. */
@@ -145,14 +149,23 @@ function endReplicas(installation: Installation): void {
   }
 }
 
-/** Throws, with the last lines of the log, when the service ends again and again. */
-function checkStarts(): void {
+/**
+ * Returns a check that throws, with the last lines of the log, when the service ends again and
+ * again from now on. It may have ended often before, with other settings.
+ */
+function startCheck(): () => void {
+  const before = countRestarts();
+  return () => {
+    if (countRestarts() - before < restartsMax) return;
+    throw new Refused(
+      `${lastLines("slipway")}\n\nThe service ends at its start; see above. Its settings are in ${settingsFile}. To try again: systemctl restart slipway`,
+    );
+  };
+}
+
+function countRestarts(): number {
   const shown = ["show", "--property=NRestarts", "--value", "slipway"];
-  const restarts = Number(spawnSync("systemctl", shown, { encoding: "utf8" }).stdout);
-  if (restarts < restartsMax) return;
-  throw new Refused(
-    `${lastLines("slipway")}\n\nThe service ends at its start; see above. Its settings are in ${settingsFile}. To try again: systemctl restart slipway`,
-  );
+  return Number(spawnSync("systemctl", shown, { encoding: "utf8" }).stdout);
 }
 
 /** What a unit has printed last. */

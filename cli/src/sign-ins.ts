@@ -1,10 +1,11 @@
 // The file that stores this person's sign-ins: ~/.slipway/config.json. It contains tokens, so only
 // its owner may read it. It is replaced atomically, so that a crash leaves either the old file or
 // the new one.
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
+import { replaceFile } from "./replace-file.ts";
 
 /** A sign-in at one platform. */
 export type SignIn = {
@@ -93,23 +94,7 @@ export function renewSignIn(
 }
 
 function write(file: string, content: SignIns): void {
-  const temporary = `${file}.${process.pid}.new`;
-  try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    try {
-      writeFileSync(temporary, `${JSON.stringify(content, null, 2)}\n`, {
-        mode: 0o600,
-        flag: "wx",
-      });
-      // The umask of the process may remove even more permissions.
-      chmodSync(temporary, 0o600);
-      renameSync(temporary, file);
-    } finally {
-      rmSync(temporary, { force: true });
-    }
-  } catch (error) {
-    throw new Refused(`${file} cannot be written: ${messageOf(error)}.`, { cause: error });
-  }
+  replaceFile(file, `${JSON.stringify(content, null, 2)}\n`, 0o600);
 }
 
 function parse(text: string): SignIns | null {
