@@ -112,21 +112,22 @@ export function noPlatformHere(cause?: unknown): Refused {
   );
 }
 
-/**
- * The platform's environment: it refuses names that it does not know, and some are of the command
- * line only.
- */
+/** The settings of the command line, which the platform does not know. */
+export const commandLineSettings: readonly string[] = [
+  "SLIPWAY_URL",
+  "SLIPWAY_TOKEN",
+  "SLIPWAY_PROJECT",
+];
+
+/** The platform's environment: it refuses names that it does not know. */
 export function platformEnvironment(
   machine: Pick<Machine, "environment">,
   { dataDir }: Installation,
 ): NodeJS.ProcessEnv {
-  const {
-    SLIPWAY_URL: _url,
-    SLIPWAY_TOKEN: _token,
-    SLIPWAY_PROJECT: _project,
-    ...rest
-  } = machine.environment as Record<string, string>;
-  return { ...rest, SLIPWAY_DATA_DIR: dataDir };
+  const known = Object.entries(machine.environment).filter(
+    ([name]) => !commandLineSettings.includes(name),
+  );
+  return { ...Object.fromEntries(known), SLIPWAY_DATA_DIR: dataDir };
 }
 
 function rootAbove(start: string): string | null {

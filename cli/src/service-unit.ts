@@ -1,11 +1,11 @@
 // The systemd unit of the platform, and the file with its settings.
-import type { Installation } from "./installation.ts";
+import { commandLineSettings, type Installation } from "./installation.ts";
 
 /** Where settings of the service are: lines of `SLIPWAY_…=value`. Only root reads it. */
 export const settingsFile = "/etc/slipway/environment";
 
 /** Settings of the command line, and the one that the unit itself sets. */
-const notForService = ["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT", "SLIPWAY_DATA_DIR"];
+const notForService = [...commandLineSettings, "SLIPWAY_DATA_DIR"];
 
 /** Longer than any stop: the platform ends running calls within its own deadline. */
 const stopSeconds = 12 * 3600;
