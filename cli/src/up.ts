@@ -82,7 +82,10 @@ type Start = {
  * again; it throws when the platform will not start.
  */
 export async function signInToService(start: Start, check: () => void): Promise<void> {
-  const bootstrap = await othersReadiness(start.installation, start.machine, check);
+  const { installation, machine } = start;
+  const file = bootstrapFile(installation);
+  const late = `The service slipway does not answer, or ${file} is missing, which says where it does. Its log: journalctl -u slipway`;
+  const bootstrap = await othersReadiness(installation, machine, { check, late });
   await greet(bootstrap, aboutService, start);
 }
 
@@ -156,8 +159,10 @@ async function turn({ dataDir }: Installation, machine: Machine): Promise<() => 
 async function startAlone(installation: Installation, machine: Machine): Promise<Bootstrap> {
   setUp(installation);
   const beganMs = performance.now();
-  if (!(await startPlatform(installation, machine)))
-    return await othersReadiness(installation, machine);
+  if (!(await startPlatform(installation, machine))) {
+    const late = `Another platform uses ${installation.dataDir}, but does not answer. To stop it: slipway down`;
+    return await othersReadiness(installation, machine, { check: () => undefined, late });
+  }
   const bootstrap = readBootstrap(installation);
   if (bootstrap === null)
     throw new Refused(`${bootstrapFile(installation)} is missing, which the platform had written.`);
@@ -166,11 +171,14 @@ async function startAlone(installation: Installation, machine: Machine): Promise
   return bootstrap;
 }
 
-/** Waits for a platform that was starting already, such as after Ctrl-C. */
+/**
+ * Waits for a platform that was starting already, such as after Ctrl-C. `late`: what to say when it
+ * does not answer in time.
+ */
 async function othersReadiness(
   installation: Installation,
   machine: Machine,
-  check: () => void = () => undefined,
+  { check, late }: { readonly check: () => void; readonly late: string },
 ): Promise<Bootstrap> {
   const progress = new Progress(machine);
   const beganMs = performance.now();
@@ -184,10 +192,7 @@ async function othersReadiness(
       }
       check();
       const elapsedMs = performance.now() - beganMs;
-      if (elapsedMs > readyMs)
-        throw new Refused(
-          `Another platform uses ${installation.dataDir}, but does not answer. To stop it: slipway down`,
-        );
+      if (elapsedMs > readyMs) throw new Refused(late);
       progress.show(
         `Waiting for the platform that is starting … ${Math.floor(elapsedMs / 1000)} s`,
       );
