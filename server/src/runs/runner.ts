@@ -28,8 +28,8 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly execution: Omit<ExecutionParts, "onLetGo">;
   readonly recovery: Omit<RecoveryParts, "onLetGo">;
   /**
-   * How many calls the replicas of an app can handle when fully scaled out; undefined: the app is
-   * gone.
+   * How many calls the replicas of an app can handle when fully scaled out; undefined: the app has
+   * no live release.
    */
   readonly slotsMaxOf: (appId: AppId) => number | undefined;
   /** True while runs of the app must not be claimed: they wait in the database. */
