@@ -215,8 +215,9 @@ function variablesIn(
     Object.entries(buildVariables).map(([name, value]) => [name, new Set([value])]),
   );
   for (const text of instructions.filter((instruction) => /^ARG/i.test(instruction))) {
+    // Also looks within quotations, since an escaped quote begins none.
     for (const [, name = "", value = ""] of text.matchAll(
-      /(?<=\s)(\w+)=("[^"]*"|'[^']*'|[^\s"']*)/g,
+      /(?<=[\s\u0085])(?=(\w+)=((?:"[^"]*"|'[^']*'|[^\s\u0085"'])*))/g,
     )) {
       const values = variables.get(name) ?? new Set<string>();
       variables.set(name, values.add(value));
