@@ -45,7 +45,7 @@ export class SteadyTime {
    */
   compare(sourceMs: number, monotonicMs: number, precisionMs: number): StepReport | null {
     const readOffsetMs = sourceMs - monotonicMs;
-    // Of the offsets that fit the reading, the one nearest to the present offset.
+    // Takes the offset nearest to the present one among those that fit the reading.
     const nearestMs = Math.min(Math.max(this.#offsetMs, readOffsetMs), readOffsetMs + precisionMs);
     const aheadMs = nearestMs - this.#offsetMs;
     const step = this.#step;
