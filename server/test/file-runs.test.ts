@@ -79,6 +79,7 @@ async function ended(
   place: Place,
   name: string,
   runId: string,
+  lineCount = 1,
 ): Promise<{ run: Json; lines: string[] }> {
   const client = new PublishedClient(place);
   const app = `/v2/projects/${place.projectId}/apps/${place.projectId}-${name}`;
@@ -90,19 +91,24 @@ async function ended(
     },
     { deadlineMs: 240_000 },
   );
-  const { body, status } = await client.ask(
-    "GET",
-    `${app}/logs?runId=${runId}&direction=forward&pageSize=100`,
-  );
-  return { run, lines: status === 204 ? [] : body.logs.map((line: Json) => line.logLine) };
+  // Output is stored soon after the answer, not before it.
+  const lines = await until("the lines of the run are stored", async () => {
+    const { body, status } = await client.ask(
+      "GET",
+      `${app}/logs?runId=${runId}&direction=forward&pageSize=100`,
+    );
+    const stored: string[] = status === 204 ? [] : body.logs.map((line: Json) => line.logLine);
+    return stored.length >= lineCount ? stored : null;
+  });
+  return { run, lines };
 }
 
-async function runFile(platform: PlatformProcess, sent: Sent) {
+async function runFile(platform: PlatformProcess, sent: Sent, lineCount = 1) {
   const place = placeOf(platform);
   const { status, body } = await sendFile(place, sent);
   assert.equal(status, 200, JSON.stringify(body));
   assert.deepEqual(Object.keys(body), ["runId"]);
-  return { runId: body.runId as string, ...(await ended(place, sent.name, body.runId)) };
+  return { runId: body.runId as string, ...(await ended(place, sent.name, body.runId, lineCount)) };
 }
 
 const greet = `from words import hello
@@ -262,7 +268,8 @@ describe("a file that runs once", () => {
     ] as const) {
       const query = { filename: "main.py" };
       const tar = tarOf({ "main.py": script });
-      const { run, lines } = await runFile(platform, { name: "script", query, tar, data });
+      const sent = { name: "script", query, tar, data };
+      const { run, lines } = await runFile(platform, sent, expected.length);
       assert.equal(run.status, "success", `${script}: ${JSON.stringify(run)}`);
       assert.deepEqual(lines.toSorted(), expected.toSorted(), script);
     }
@@ -343,7 +350,7 @@ describe("what cannot run", () => {
     "a form that breaks off": [
       { query, tar: tarOf({ "main.py": "" }), cutBytes: 300 },
       400,
-      /no complete multipart/,
+      /not complete multipart/,
     ],
     "another content type": [
       { query, tar: null, contentType: "application/json" },
