@@ -90,7 +90,8 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
           ? new StartRefused("The start was cancelled.", { cause: error })
           : error;
       } finally {
-        if (this.replicas.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
+        const isRunning = this.replicas.get(replicaId)?.isEnded === false;
+        if (!isRunning) this.placement.release(replicaId);
       }
     });
   }

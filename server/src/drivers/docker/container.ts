@@ -38,7 +38,10 @@ export type ContainerOptions = {
   readonly isNew: boolean;
   /** Called once, when the container is gone. */
   readonly onEnded: () => void;
-  /** When following the engine's events began, in ms since the epoch; infinite while it has not. */
+  /**
+   * When this process began to follow the engine's events, in ms since the epoch; infinite while it
+   * does not follow them.
+   */
   readonly watchedSinceMs: () => number;
   readonly onFault: (error: unknown) => void;
 };
@@ -57,8 +60,8 @@ const stopped =
 const restarted = "The replica's container was restarted from outside the platform.";
 const goneStatuses = [404, 409];
 /**
- * How long after a container's end it may take to learn that the engine caused it: until the engine
- * reports the signal that it sent, or breaks off its events because it ends itself.
+ * How long to wait, after a container's end, for a sign that the engine caused the end: it reports
+ * the signal that it sent, or breaks off its events because it ends itself.
  */
 const tellingMs = 500;
 /** How long the reason of a failed start command is looked for. */
@@ -157,7 +160,7 @@ export class Container {
     const { engine, clock } = this.#options;
     const { replicaId } = this.record;
     const execs = info.ExecIDs ?? [];
-    // The start of the platform does not wait for programs of an image.
+    // Not awaited: this runs programs of the image, which must not delay the platform's start.
     if (execs.length > 0)
       void endExecsLeftIn({ engine, clock, containerId: this.containerId, replicaId });
   }
@@ -315,7 +318,7 @@ export class Container {
 
   async #endOf(state: State): Promise<void> {
     const { memoryGb, program } = this.record;
-    // Calls that broke off wait for the reason, so nothing is read that it does not need.
+    // Calls that broke off wait for the reason, so the log is not read when memory is the reason.
     const lines = state.OOMKilled ? [] : await this.#log.lastErrorLines().catch(() => []);
     // The runtime's own lines about a failed start follow the traceback.
     const lastErrorLine =
@@ -343,7 +346,7 @@ export class Container {
       program,
     });
     const at = Date.parse(state.FinishedAt) || null;
-    // What tells who sent the signal may come after the end.
+    // The engine's events that show who sent the signal may arrive after the end.
     if (
       this.#asked === "not" &&
       this.#endReason === null &&
@@ -354,12 +357,15 @@ export class Container {
     }
     if (this.#isClosed) return;
     const isExternal = this.#isExternal(at);
-    // Many apps end in order when they are asked to, which would look like their own decision.
-    const isAsked = isExternal && this.#endReason === null && summary.signal === null;
-    this.#end({ ...summary, ...(isAsked ? { reason: stopped } : {}), isExternal }, at);
+    // Many apps exit cleanly when they are asked to, which would look like their own decision.
+    const isOutsideStop = isExternal && this.#endReason === null && summary.signal === null;
+    this.#end({ ...summary, ...(isOutsideStop ? { reason: stopped } : {}), isExternal }, at);
   }
 
-  /** An engine that ends takes its containers with it, and sends no events meanwhile. */
+  /**
+   * Whether the end came from outside the platform. An end before this process followed the events
+   * counts as such: an engine that ends stops its containers, and sends no events about them.
+   */
   #isExternal(at: number | null): boolean {
     if (this.#asked !== "not") return false;
     const isUnwatched = this.#endReason === null && (at ?? 0) < this.#options.watchedSinceMs();

@@ -11,7 +11,10 @@ const copiedMax = 1e11;
 /** Docker's own reader of Dockerfiles, from 1.2 on: older ones let projects share cache mounts. */
 const usualSyntax =
   /^(?:docker\.io\/)?docker\/dockerfile(?::(?:latest|labs|1(?:\.(?:[2-9]|\d\d)(?:\.\d+)?)?(?:-labs)?))?$/;
-/** Ends the head: BuildKit reads no directives after an ordinary comment. */
+/**
+ * Stands between the directives that `checkDockerfile` states and the app's own lines: BuildKit
+ * reads no directives after an ordinary comment.
+ */
 const remark = "# The Dockerfile of the app follows.";
 /** An ADD instruction is joined from no more lines than this. */
 const linesMax = 100;
@@ -23,8 +26,9 @@ const flagsForm = new RegExp(`^(?:--[^\\s\\u0085]*${blank}+)*`);
 const unusual = /:\/\/|[$\\`'"]|@[^,]*:|github\.com\//i;
 
 /**
- * Returns the Dockerfile to build, with a head that states its directives, so that nothing depends
- * on how they are read. Throws `BuildFailed` that names the refused instruction.
+ * Returns the Dockerfile to build. A head before its lines repeats the directives as they were read
+ * here, so that BuildKit cannot read them differently. Throws `BuildFailed` that names the refused
+ * instruction.
  */
 export function checkDockerfile(text: string, path: string): string {
   if (text.length > charactersMax) {
