@@ -56,10 +56,11 @@ const nameRefused =
   "Without a token, ask at an IP address or localhost: a web page can let any other name lead here. To use another name, set SLIPWAY_METRICS_TOKEN.\n";
 
 /**
- * False if the request may come from a script of a foreign web page. Such a page can have its own
- * name lead to this machine, but not an IP address. A client that sends no host is no browser.
+ * True if a request with this `Host` cannot come from a script of a foreign web page: such a page
+ * can have its own name lead to this machine, but not an IP address or localhost. A client that
+ * sends no host is no browser.
  */
-function cannotBePage(host: string | undefined): boolean {
+function isSafeHost(host: string | undefined): boolean {
   if (host === undefined) return true;
   const name = host.toLowerCase().replace(/:\d*$/, "");
   return name === "localhost" || isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0;
@@ -87,7 +88,7 @@ function answerer({ token, metrics, log }: MetricsServerOptions) {
         "www-authenticate": "Bearer",
       });
     }
-    if (expected === null && !cannotBePage(request.headers.host)) return say(403, nameRefused);
+    if (expected === null && !isSafeHost(request.headers.host)) return say(403, nameRefused);
     try {
       making ??= metrics.text().finally(() => (making = undefined));
       say(200, await making, { "content-type": metrics.contentType });

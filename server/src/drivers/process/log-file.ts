@@ -14,7 +14,7 @@ import * as skipped from "./skipped-parts.ts";
 import { WriteTimes } from "./write-times.ts";
 
 export type LogPiece = {
-  /** `at`: when the file was first seen to reach the end of the line, or later. */
+  /** `at`: a time by which the line had been written; for a skipped line, an estimate. */
   readonly lines: readonly (CutLine & { readonly at: number })[];
   /** Number of lines dropped before these. */
   readonly dropped: number;
@@ -56,11 +56,14 @@ export class LogFile {
   readonly #holes: FileHoles;
   readonly #times = new WriteTimes();
   #position: LogPosition;
-  /** The end of a piece that was read but is not stored yet. */
+  /** The offset up to which new output was read or skipped, even if it is not stored yet. */
   #frontier: number;
   /** The piece that is being stored. */
   #reading: LogPiece | null = null;
-  /** The size of the last piece of new output, or more if it had few lines. */
+  /**
+   * The expected size of the next piece of new output: the size of the last one if it had the
+   * maximum number of lines, otherwise `pieceBytesMax`.
+   */
   #pieceBytes = pieceBytesMax;
   #bounding: Promise<boolean> | null = null;
   #isEndBound = false;
@@ -230,7 +233,8 @@ export class LogFile {
   stored(piece: LogPiece): void {
     this.#reading = null;
     const { offset, isCutting } = piece.next;
-    // New output becomes the beginning of a part when it is skipped while it is being stored.
+    // If `bound` has skipped output since this piece of new output was read, the piece is now the
+    // beginning of a skipped part.
     const isOfPart = piece.wasSkipped || this.#position.offset !== piece.begin;
     if (!isOfPart) {
       this.#position = { ...this.#position, offset, isCutting };
@@ -288,6 +292,7 @@ export class LogFile {
     let bytes = skipped.bytesOf(parts);
     let count = parts.length;
     if (bytes <= backlogBytesMax && count <= partsMax) return false;
+    // Within the limit of bytes, parts are dropped only for their number.
     const bytesKept = bytes > backlogBytesMax ? backlogBytesKept : backlogBytesMax;
     for (const part of parts) {
       const size = part.to - part.from;
@@ -373,8 +378,8 @@ export class LogFile {
   }
 
   /**
-   * Drops the part up to the last newline before `to` and counts its lines. A part that is not
-   * scanned counts as one line. Output that is being stored is not dropped.
+   * Drops the part up to the last newline before `to` and counts the dropped lines. Bytes that are
+   * too many to be scanned count as one line. Output that is being stored is not dropped.
    */
   async #drop(part: skipped.SkippedPart, to: number): Promise<void> {
     const reading = this.#reading;
@@ -382,6 +387,7 @@ export class LogFile {
       reading?.begin === part.from ? Math.max(part.from, reading.next.offset) : part.from;
     if (to <= from) return;
     const counted = await countLines(this.#handle, { from, to });
+    // While the lines were counted, `stored` may have moved the part's beginning, but not its end.
     const parts = this.#position.parts.flatMap((candidate) => {
       return candidate.to === part.to && candidate.from <= from
         ? skipped.withoutLines(candidate, from, counted)
