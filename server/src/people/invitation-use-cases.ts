@@ -52,7 +52,7 @@ export type Acceptance = {
 
 const daysValid = 7;
 const dayMs = 86_400_000;
-/** Nobody guesses 256 bits, so a fast hash of them is enough. */
+/** Nobody guesses a secret of 256 bits, so a fast hash of it is enough. */
 const secretBytes = 32;
 /** The maximum number of invitations of one project that wait to be accepted. */
 const waitingMax = 1_000;
@@ -108,6 +108,7 @@ export class InvitationUseCases {
     const projectName = await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
       const earlier = await store.invitationByEmail(tx, projectId, email);
+      // The earlier invitation ends, for which the caller needs the permissions of its role too.
       const roles = earlier === undefined ? [role] : [earlier.role, role];
       await requireRight(tx, { projectId, caller: acting.caller, roles });
       await requireInvitable(tx, { projectId, email, now: created_at });
@@ -159,6 +160,7 @@ export class InvitationUseCases {
     const person = await acceptingPerson(row, acceptance, this.#parts.hashes);
     const { project_id: projectId, email, role } = row;
     await this.#parts.db.transaction().execute(async (tx) => {
+      // The project may have been deleted meanwhile, and the invitation used or withdrawn.
       if ((await tryLockProject(tx, projectId)) === undefined) throw noInvitation();
       if (!(await store.deleteInvitation(tx, row))) throw noInvitation();
       if (person.passwordHash !== null)
@@ -178,7 +180,10 @@ export class InvitationUseCases {
     return { projectId, projectName: row.project_name, personId: person.id, email, role };
   }
 
-  /** Refuses a caller who was not invited, and records this for the project's owners. */
+  /**
+   * Refuses a caller whose token does not belong to the invited person, and records this for the
+   * project's owners. A request without a token passes.
+   */
   async #refuseOthers(row: store.OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
     if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
     const reason = `The invitation is for ${row.email}, but the token belongs to someone else; send that person's token, or none to create an account.`;
@@ -213,7 +218,8 @@ type AcceptingPerson = {
 };
 
 /**
- * The person who accepts. A caller with a token is the invited person: others were refused before.
+ * Returns the person who accepts: without a token, somebody who gets a new account. A caller with a
+ * token is the invited person, since `#refuseOthers` has refused all others.
  */
 async function acceptingPerson(
   row: store.OpenInvitationRow,

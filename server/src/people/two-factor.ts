@@ -52,8 +52,8 @@ export class TwoFactor {
 
   /** The second step of a sign-in. Throws `Fault("unauthorized" | "rate_limited")`. */
   async signIn(codeSignIn: CodeSignIn): Promise<SignedIn> {
-    const { db, limits: counts, deviceCookies } = this.#parts;
-    const opened = await counts.counted(
+    const { db, limits: attemptLimits, deviceCookies } = this.#parts;
+    const opened = await attemptLimits.counted(
       limits.signInAddress,
       deviceCookies.keyOf(codeSignIn),
       async () => {
@@ -128,6 +128,7 @@ export class TwoFactor {
       await store.updateTwoFactor(tx, caller.personId, {
         backup_codes: await this.#sealCodes(backupCodes),
       });
+      // The audit log has no action for new backup codes alone.
       const changes = { backupCodes: { new: "made anew" } };
       const about = aboutOf(caller);
       await recordOfPerson(tx, {
@@ -190,7 +191,8 @@ export class TwoFactor {
   }
 
   /**
-   * Checks the code of a sign-in, and counts a wrong one. Returns the refusal, or null if right.
+   * Checks the code of a sign-in, and counts a wrong one. Returns the refusal, or null if the code
+   * is right.
    */
   async #checkCode(tx: Tx, person: PersonRow, codeSignIn: CodeSignIn): Promise<Fault | null> {
     const now = this.#parts.clock.now();
@@ -200,6 +202,7 @@ export class TwoFactor {
       const text = "There were too many wrong codes; try again in 15 minutes.";
       return new Fault("rate_limited", text, { retryAfterSeconds: lockSeconds });
     }
+    // A challenge takes only a few codes, and ends with the first code above that limit.
     if ((await this.#parts.limits.isTaken(limits.challenge, codeSignIn.challenge, tx)) !== null) {
       await takeVerification(tx, codeSignIn.challenge);
       return new Fault("unauthorized", "There were too many wrong codes; start the sign-in again.");
@@ -212,7 +215,7 @@ export class TwoFactor {
       });
       return null;
     }
-    // After a lock has ended, the count begins again.
+    // A lock that is still stored has ended, as was checked above: the count begins again.
     const earlierCount = factor.locked_until === null ? factor.failed_verification_count : 0;
     const wrongCount = earlierCount + 1;
     await store.updateTwoFactor(tx, person.id, {
@@ -222,7 +225,10 @@ export class TwoFactor {
     return new Fault("unauthorized", wrongCode);
   }
 
-  /** Whether the app shows the code now, or it is a backup code, which is then deleted. */
+  /**
+   * Whether the authenticator app shows the code now, or the code is a backup code, which is then
+   * deleted.
+   */
   async #acceptCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     if (appCodeForm.test(code)) return this.#acceptAppCode(tx, factor, code);
     const { secret } = this.#parts;
@@ -236,8 +242,8 @@ export class TwoFactor {
   }
 
   /**
-   * Whether the app shows the code now, and began to show it after the last accepted one. So a code
-   * works only once, for one action, and somebody who has seen it cannot use it again.
+   * Whether the authenticator app shows the code now, and began to show it after the last accepted
+   * one. So a code works only once, for one action, and nobody who has seen it can use it again.
    */
   async #acceptAppCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     const { secret, clock } = this.#parts;
@@ -259,6 +265,10 @@ export class TwoFactor {
     await requirePassword(tx, caller, password);
   }
 
+  /**
+   * Turns two-factor sign-in on or off after `check`, which throws a refusal, and replaces the
+   * caller's session.
+   */
   async #switch(
     caller: PersonCaller,
     { by, isOn }: { readonly by: By; readonly isOn: boolean },
@@ -295,7 +305,7 @@ export class TwoFactor {
   }
 
   /**
-   * Counts an attempt, unless it succeeds: a thief of an access token could guess the person's
+   * Limits how often `work` may fail: a thief of an access token could otherwise guess the person's
    * password and codes here.
    */
   #counted<T>({ personId }: PersonCaller, work: () => Promise<T>): Promise<T> {
@@ -331,7 +341,7 @@ function sealFactor(key: Secret, text: string): Promise<string> {
   return symmetricEncrypt({ key: keysOf(key), data: text });
 }
 
-/** Decrypts a text. Throws when it was altered, or encrypted with another secret. */
+/** Decrypts a text. Throws when the text was altered, or encrypted with another secret. */
 function openFactor(key: Secret, sealed: string): Promise<string> {
   return symmetricDecrypt({ key: keysOf(key), data: sealed });
 }

@@ -49,14 +49,17 @@ export type AppCallsParts = PoolParts & {
 };
 
 /**
- * How long an unreachable replica gets no calls. By then the platform usually knows whether it is
- * dead, and a live one that missed a connection is not idle for long.
+ * How long a replica gets no calls after it could not be reached. By then the platform usually
+ * knows whether the replica is dead; a live replica that missed a connection is not idle for long.
  */
 const unreachablePauseMs = 300;
 
-/** After how long to retry when the line is full. A guess: the line moves as fast as calls end. */
+/**
+ * After how many seconds callers shall try again when the line is full. The number is a guess: the
+ * line moves as fast as calls end.
+ */
 const fullRetrySeconds = 1;
-/** How many releases of an app have counters. Quick deploys may need more than two. */
+/** How many releases of an app have counters. After quick deploys more than two may serve. */
 const talliesMax = 4;
 const noReplicas: readonly ReadyReplica[] = [];
 
@@ -85,6 +88,7 @@ export class AppCalls {
   #ready = noReplicas;
   readonly #holds = new Set<Hold>();
   readonly #turn: RoundRobin = { next: 0 };
+  /** The algorithm that the live release chose when the latest call entered. */
   #algorithm: LoadBalancingAlgorithm = "round-robin";
 
   constructor(meter: CallMeter, parts: AppCallsParts) {
@@ -113,7 +117,8 @@ export class AppCalls {
       return null;
     }
     const startFault = this.#startFault();
-    // The caller has already checked that the app is not stopped, so the view's fault is outdated.
+    // The caller has already checked that the app is not stopped: if the view still says that it
+    // is, the view is outdated, and its fault is ignored.
     const isOutdated = startFault?.code === "budget_reached" || startFault?.code === "app_stopped";
     const fault = isOutdated ? this.#fullFault() : (startFault ?? this.#fullFault());
     if (fault === null) {
@@ -141,7 +146,9 @@ export class AppCalls {
     call.slot = null;
     this.meter.lastActiveAtMs = nowMs;
     this.#giveBack(slot, nowMs);
-    // While calls wait, no other replica has capacity: the first waiting call gets this slot.
+    // While calls wait, no other replica has capacity, so the first waiting call gets this slot
+    // without a choice. With random-choice-2 the concurrency does not say whether a replica can
+    // take a call, so the algorithm chooses.
     const isFree =
       slot.isOpen &&
       !slot.isUnreachable &&
@@ -151,9 +158,9 @@ export class AppCalls {
   }
 
   /**
-   * Takes a call back from a replica that is unreachable and has received nothing of it. Puts the
-   * call at the head of the line, from where it goes to another replica. The unreachable replica
-   * gets no calls for a moment, and then is tried again, unless it turns out to be dead.
+   * Takes a call back from an unreachable replica, which has received nothing of the call. Puts the
+   * call at the head of the line, from where the call goes to another replica. The unreachable
+   * replica gets no calls for a moment, and then is tried again, unless it turns out to be dead.
    */
   move(call: AdmittedCall): void {
     const from = call.slot;
@@ -181,6 +188,7 @@ export class AppCalls {
     if (slot !== null) this.#suspend(slot, this.#parts.monotonicMs());
   }
 
+  /** Begins a pause in which the replica gets no calls; does not prolong a pause that goes on. */
   #suspend(slot: ReplicaSlot, nowMs: number): void {
     this.#setOpen(this.#open.filter((other) => other !== slot));
     if (slot.isUnreachable) return;
@@ -188,13 +196,13 @@ export class AppCalls {
     this.#parts.deadlines.set(slot, nowMs + unreachablePauseMs);
   }
 
-  /** The pause of a replica is over: opens it again. */
+  /** Called when the pause of a replica is over: the replica may get calls again. */
   #tryAgain(): void {
     this.#updateSlots(this.#ready);
     this.refresh();
   }
 
-  /** The app's replicas, or the results of their starts, have changed. */
+  /** To be called when the app's replicas, or the results of their starts, may have changed. */
   refresh(): void {
     const { replicas } = this.#parts;
     const { appId } = this.meter;
@@ -286,8 +294,8 @@ export class AppCalls {
   #begin(call: AdmittedCall, slot: ReplicaSlot, nowMs: number): void {
     slot.running++;
     this.meter.began(nowMs);
-    // Only random-choice-2 exceeds the concurrency. No call waits, but one more replica may be
-    // needed.
+    // Only random-choice-2 exceeds the concurrency of a replica. No call waits then, so only this
+    // tells the scheduler that the app may need one more replica.
     if (slot.running === slot.concurrency + 1) this.#parts.nudge(this.meter.appId);
     call.slot = slot;
     call.begunAtMs = nowMs;
@@ -320,7 +328,7 @@ export class AppCalls {
     this.meter.ended(nowMs);
     if (slot.running > 0 || slot.isOpen) return;
     this.#forget(slot);
-    // The scheduler waits for this before it stops the replica.
+    // The scheduler stops the replica only when no call runs on it any more.
     this.#parts.nudge(this.meter.appId);
   }
 
@@ -380,6 +388,7 @@ export class AppCalls {
     return new Fault(code, failure.reason, { retryAfterSeconds });
   }
 
+  /** The fault for a call that finds the line full; null: the line has space. */
   #fullFault(): Fault | null {
     const { lineLengthMax } = this.#parts.limits;
     if (this.#line.length < lineLengthMax) return null;
@@ -397,7 +406,10 @@ const faultCodes = {
   app_stopped: "app_stopped",
 } as const satisfies Record<StartFailure["kind"], FaultCode>;
 
-/** Long enough for a start, and long enough for the preceding call to end. */
+/**
+ * How long a call may wait: by the app's settings long enough for a start, and long enough for the
+ * preceding call to end.
+ */
 function lineWaitMs({ settings }: Live): number {
   return (
     Math.max(settings.deploymentInitializationTimeout, settings.responseGracePeriodSeconds) * 1000

@@ -52,10 +52,11 @@ export type CallParts = {
 /**
  * How many times a call is sent at most. A replica may close an idle connection just as a call is
  * sent; repeated failures have another cause. The limit does not hold for a plain call of which no
- * replica has seen a byte: it waits for the next replica, up to the deadline of the line.
+ * replica has seen a byte: such a call waits for the next replica, up to the deadline of the line.
  */
 const triesMax = 3;
-const repeatable = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
+/** The methods whose requests may be sent twice (RFC 9110, 9.2.2). */
+const repeatableMethods = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
 /** One call. Call `enter()` once; the rest runs by itself. */
 export class Call extends AdmittedCall implements ConnectionUser, ClientUser, BodyUser {
@@ -66,9 +67,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #body: RequestBody | null = null;
   #head: AnswerHead | null = null;
   #isHeadFlushed = false;
+  /** The client was given the last piece of the answer, which ends the answer. */
   #isAnswerEnded = false;
   #isOver = false;
-  /** The call has given up its slot, and its caller waits for the reason why it broke off. */
+  /** The call broke off and has given up its slot; its caller waits until the reason is known. */
   #hasLeft = false;
   /** True while `mayStart` is being asked. */
   #isStarting = false;
@@ -195,8 +197,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   onLost(loss: Loss): void {
     this.#connection = null;
     if (this.#head === null && this.#tryAgain(loss)) return;
-    // A process that is ending accepts connections for a moment after it has closed the first one.
-    // Calls sent to it then would be lost.
+    // A process that is ending closes its connections, but still accepts new ones for a moment.
+    // Calls sent over these would be lost, so the replica gets no calls for a while.
     if (loss.kind === "closed" && !loss.hasAnswered) this.#app.pause(this);
     this.error = loss.error;
     const { runId } = this.about;
@@ -218,7 +220,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.refuse(reason === null ? fault : faults.replicaEnded(this.about.runId, reason));
   }
 
-  /** Starts the call if it may. Waits for `begin` to return: the call must not leave before. */
+  /**
+   * Starts the call if `mayStart` allows that. First lets `begin` return, since the call must not
+   * leave before.
+   */
   async #startIf(mayStart: NonNullable<PlainAbout["mayStart"]>, slot: ReplicaSlot): Promise<void> {
     this.#isStarting = true;
     try {
@@ -253,15 +258,15 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   }
 
   /**
-   * Sends the call again if that is safe: the replica has seen nothing of it, or only a head that
-   * may be repeated. False: it is not safe.
+   * Sends the call again if that is safe: the replica has seen nothing of the call, or only a head
+   * that may be repeated. False: the call cannot be sent again.
    */
   #tryAgain(loss: Loss): boolean {
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
     const { method, mayStart } = this.about;
-    // A run gives up here after the last try: each of its starts is recorded, and later the whole
-    // run is tried again.
+    // A call with `mayStart` belongs to a run, and gives up after the last try, while a plain call
+    // moves on: each start of a run is recorded, and later the whole run is tried again.
     const isLastTry = this.#tries >= triesMax;
     if (loss.kind === "unreachable" && !(isLastTry && mayStart !== null)) {
       this.#app.move(this);
@@ -269,7 +274,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     }
     if (isLastTry) return false;
     const isIdleRace = this.#isReused && !loss.hasAnswered && loss.kind === "closed";
-    if (!isIdleRace || this.requestBytes > 0 || !repeatable.has(method)) return false;
+    if (!isIdleRace || this.requestBytes > 0 || !repeatableMethods.has(method)) return false;
     this.#tries++;
     this.#isReused = false;
     const requestKind = { isHead: method === "HEAD", isUpgrade: false };

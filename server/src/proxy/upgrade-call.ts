@@ -28,11 +28,14 @@ export type UpgradeAbout = CallAbout & {
 export type UpgradeParts = {
   readonly deadlines: Deadlines;
   readonly monotonicMs: () => number;
-  /** Called at the end of each socket that entered its app. */
+  /** Called at the end of each call that entered its app. */
   readonly onEnd: (call: UpgradeCall, outcome: CallOutcome) => void;
 };
 
-/** How many bytes are read before the handshake is answered; clients need not send any. */
+/**
+ * How many bytes of the client are kept until the handshake is answered. More are not read until
+ * then: clients need not send any so early.
+ */
 const earlyBytesMax = 65_536;
 /** How long one side may continue after the other has ended. */
 const closingMs = 30_000;
@@ -44,6 +47,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   readonly #app: AppCalls;
   readonly #parts: UpgradeParts;
   readonly #parser = new AnswerParser();
+  /** The client's bytes that arrived before the handshake was answered. */
   readonly #early: Buffer[] = [];
   #replica: Socket | null = null;
   #isSwitched = false;
@@ -86,6 +90,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.#replica = replica;
     let isConnected = false;
     replica.on("connect", () => {
+      // Another program listens on the replica's address, and must get no byte of the call.
       if (isTaken(slot.replica.address)) return this.#moveOn(replica);
       isConnected = true;
       this.#send(replica);
@@ -109,6 +114,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   override onDeadline(): void {
+    // After the switch, only the deadline of `#expectEnd` is set.
     if (this.#isSwitched) {
       this.#finish("answered");
       return;
@@ -200,6 +206,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (this.#replica?.write(chunk) === false) socket.pause();
   }
 
+  /** Keeps the bytes until the replica has switched protocols. */
   #keepEarly(chunk: Buffer): void {
     if (chunk.length === 0) return;
     this.#early.push(chunk);
@@ -233,12 +240,14 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   #replicaEnded(): void {
+    // If the end of the connection is the regular end of an answer, `finish` has called `onEnd`.
     if (this.#isOver || this.#parser.finish()) return;
     if (!this.#isSwitched) return this.#fail("the replica closed the connection");
     this.about.socket.end();
     this.#expectEnd();
   }
 
+  /** Ends the call after a while, if the other side does not end it before. */
   #expectEnd(): void {
     this.#parts.deadlines.clear(this);
     this.#parts.deadlines.set(this, this.#parts.monotonicMs() + closingMs);
@@ -250,6 +259,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     else this.#refuseRunning(replicaFailed(this.about.runId, reason));
   }
 
+  /** Gives up the call's slot or its position in the line, and refuses the call. */
   #refuseRunning(fault: Fault): void {
     if (this.#isOver) return;
     this.#app.leave(this, this.#parts.monotonicMs());
@@ -262,7 +272,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     const { socket } = this.about;
     if (this.slot !== null || this.isInLine) this.#app.leave(this, this.#parts.monotonicMs());
     this.#replica?.destroy();
-    // Pending data for the client is still sent; nothing more is read.
+    // Data that waits to be sent to the client is still sent, unless the call is to end at once.
     if (socket.writableFinished || outcome === "client_gone" || outcome === "cut") socket.destroy();
     else {
       socket.once("finish", () => socket.destroy());

@@ -26,7 +26,8 @@ export type PushedAppRow = Pick<
   /** The branch of the latest build, which is used when the settings name none. */
   readonly usual_branch: string | null;
   /**
-   * When a push to the app's branch last arrived at its hook; null: the branch has to be polled.
+   * When a push to the app's branch last arrived at the app's hook; null: the branch has to be
+   * polled.
    */
   readonly received_at: Date | null;
   /** The branch of `seen_sha` and `same_sha`. */
@@ -37,7 +38,7 @@ export type PushedAppRow = Pick<
   readonly same_sha: string | null;
   /** The commit of the latest build that was not cancelled. */
   readonly built_sha: string | null;
-  /** Whether a build is about to find its commit. */
+  /** Whether a build of the app has not yet found out which commit it builds. */
   readonly is_reading: boolean;
   /**
    * The paths besides `gitPath` from which the latest build took files; null: they are not known.
@@ -52,7 +53,10 @@ export type PushedAppRow = Pick<
 /** The maximum number of stored deliveries of an app. A new one removes the oldest. */
 const deliveriesMax = 200;
 
-/** An app with a repository that is not being deleted, or undefined. `isLocked`: locks its row. */
+/**
+ * Reads an app; undefined: there is none, it has no repository, or it is being deleted. `isLocked`:
+ * locks its row.
+ */
 export async function readPushedApp(
   db: Db,
   appId: AppId,
@@ -65,7 +69,7 @@ export async function readPushedApp(
   return row;
 }
 
-/** All apps with a repository that are neither stopped nor being deleted, by id. No locks. */
+/** All apps that have a repository and are neither stopped nor being deleted, by id. No locks. */
 export async function readPushedApps(db: Db): Promise<PushedAppRow[]> {
   return await selectApps(db, sql`apps.stopped_at is null order by apps.id`);
 }
@@ -110,8 +114,8 @@ export type PushSettingsRow = Pick<
 >;
 
 /**
- * The settings of an app. They all come from requests to the API, and were validated when they were
- * stored.
+ * The settings of an app that decide about pushes. They all come from requests to the API, and were
+ * validated when they were stored.
  */
 export function pushedApp(row: PushSettingsRow): PushedApp {
   const body = row.request as Readonly<Record<string, unknown>>;
@@ -129,7 +133,7 @@ export function pushedApp(row: PushSettingsRow): PushedApp {
   };
 }
 
-/** The hook of an app, or the hook with an address, or undefined. No locks. */
+/** Reads the hook that an app has, or that has an address; undefined: there is none. No locks. */
 export async function readHook(
   db: Db,
   by: "app_id" | "address",
@@ -183,14 +187,14 @@ export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<Git
     .returningAll()
     .executeTakeFirst();
   if (row === undefined) {
-    const all = tx.selectFrom("git_deliveries").selectAll().where("app_id", "=", appId);
-    return await all.where("delivery_key", "=", key).executeTakeFirstOrThrow();
+    const ofApp = tx.selectFrom("git_deliveries").selectAll().where("app_id", "=", appId);
+    return await ofApp.where("delivery_key", "=", key).executeTakeFirstOrThrow();
   }
   await tx
     .deleteFrom("git_deliveries")
     .where("app_id", "=", appId)
-    .where("number", "<=", (old) =>
-      old
+    .where("number", "<=", (query) =>
+      query
         .selectFrom("git_deliveries")
         .select("number")
         .where("app_id", "=", appId)
@@ -246,7 +250,10 @@ export async function waitingDeliveries(db: Db, limit: number): Promise<GitDeliv
     .execute();
 }
 
-/** Writes the verdict on waiting deliveries of an app. */
+/**
+ * Writes the verdict on deliveries of an app that still wait for one. With `buildId`, the build's
+ * state is due to be reported to the host at once.
+ */
 export async function decideDeliveries(
   tx: Tx,
   ids: readonly GitDeliveryId[],
@@ -320,7 +327,8 @@ export async function unreportedBuilds(db: Db, limit: number) {
 
 /**
  * Records the state that was reported to the host, or why reporting it failed. `isLast`: there is
- * no further report.
+ * no further report. Without `retryAt`, the build's next state is reported as soon as it is
+ * reached.
  */
 export async function noteReport(
   db: Db,

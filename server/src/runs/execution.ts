@@ -33,8 +33,8 @@ export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
   readonly answerMemory: AnswerMemory;
   readonly decoder: AnswerDecoder;
   /**
-   * The call may be sent only within this time after the start write was requested: less than the
-   * lease.
+   * The call may be sent only within this time after the write of its start was requested. The time
+   * is shorter than the lease, so no other platform can have taken over the run.
    */
   readonly startMsMax: number;
   readonly scheduler: Pick<Scheduler, "endStuck" | "brokeOff" | "isReclaimed">;
@@ -46,7 +46,7 @@ export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
   readonly onLetGo: OnLetGo;
 };
 
-/** How long recording a start is retried; its slot on the replica is idle meanwhile. */
+/** How the write of a start is retried: not for long, since the run's slot is idle meanwhile. */
 const startRetry: RetryPolicy = { firstMs: 50, factor: 3, msMax: 1_000, jitter: 0.2, triesMax: 4 };
 
 /** One attempt. Call `begin()` once. */
@@ -66,13 +66,15 @@ export class Execution implements ActiveRun, RunWatcher {
   #isCancelled = false;
   /** True when nothing may be written any more. */
   #isAbandoned = false;
+  /** True when the platform stops. */
   #isLeaving = false;
-  /** True when the replica has other files than those that the run waited for. */
-  #isForeign = false;
+  /** True when the run may run only on one release, and the chosen replica is of another one. */
+  #isOtherRelease = false;
+  /** True when the call has ended. The end of the run may still have to be found and written. */
   #isOver = false;
   /**
-   * Ends the wait for the answer that the replica keeps after a broken connection; null: there is
-   * no such wait.
+   * Ends the wait for an answer that the replica keeps although the connection broke; null: there
+   * is no such wait.
    */
   #reattaching: AbortController | null = null;
 
@@ -112,9 +114,11 @@ export class Execution implements ActiveRun, RunWatcher {
 
   leave(): boolean {
     this.#isLeaving = true;
+    // The next start of the platform asks the replica again.
     if (this.#reattaching !== null) this.abandon();
     if (this.#isOver) return true;
     if (this.#replica !== null && !this.#isAnswerKept) return true;
+    // The replica keeps the answer, so the run goes on there without this process.
     if (this.#replica !== null) this.#isAbandoned = true;
     this.#handle?.withdraw();
     return false;
@@ -126,7 +130,8 @@ export class Execution implements ActiveRun, RunWatcher {
     const onFailure = (error: unknown): void =>
       log.warn({ err: error, runId }, "the start of a run could not be written");
     const options = { ...startRetry, clock, signal: settlement.stopping, onFailure };
-    // An abandoned write may still succeed; the run is then given back without having been sent.
+    // A write that is counted as failed may have succeeded; the run is then given back without
+    // having been sent.
     return (await retry(options, () => this.#writeStart(replica))) ?? false;
   }
 
@@ -150,13 +155,13 @@ export class Execution implements ActiveRun, RunWatcher {
     if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
     const requestedMs = clock.monotonicMs();
     const { replicaId, releaseId } = replica;
-    this.#isForeign = (this.work.onlyReleaseId ?? releaseId) !== releaseId;
-    if (this.#isForeign) return false;
+    this.#isOtherRelease = (this.work.onlyReleaseId ?? releaseId) !== releaseId;
+    if (this.#isOtherRelease) return false;
     const isStarted = await settlement.start({ runId, epoch, replicaId, releaseId });
-    // The lease is lost, or a cancel request has not arrived here: the guarded write of the end
-    // tells which.
+    // The lease is lost, or somebody has requested a cancel of which this object does not know yet.
+    // The write of the end, which changes nothing without the lease, tells which.
     if (!isStarted) this.#isCancelled = true;
-    // This process stalled for so long that another may have taken over and sent the run.
+    // This process stalled for so long that another one may have taken over the run and sent it.
     else if (clock.monotonicMs() - requestedMs > startMsMax) return false;
     else this.#noteReplica(replica);
     return isStarted && !this.#isCancelled && !this.#isAbandoned;
@@ -184,20 +189,26 @@ export class Execution implements ActiveRun, RunWatcher {
   /** Decides how the run ends after its connection broke. */
   async #afterBreak(reported: RunEnding, replica: ReadyReplica): Promise<RunEnding> {
     const { runId } = this.work;
-    const why = this.#parts.scheduler.brokeOff({
+    // The scheduler is told of the break at once, and not only after the wait for an answer.
+    const foundEnd = this.#parts.scheduler.brokeOff({
       replicaId: replica.replicaId,
       runId,
       sinceMs: this.#sinceMs,
     });
     const ending = this.#isAnswerKept ? await this.#askAgain(reported, replica) : reported;
-    const end = ending === reported ? await why : null;
-    if (end === null || reported.kind !== "failed") return ending;
-    const fault = replicaEnded(runId, end.reasonForCaller);
-    return { ...reported, fault, why: `The app's replica ended during the run. ${end.reason}` };
+    const replicaEnd = ending === reported ? await foundEnd : null;
+    if (replicaEnd === null || reported.kind !== "failed") return ending;
+    const fault = replicaEnded(runId, replicaEnd.reasonForCaller);
+    return {
+      ...reported,
+      fault,
+      why: `The app's replica ended during the run. ${replicaEnd.reason}`,
+    };
   }
 
   /**
-   * Asks the replica for the answer: a broken connection does not end a run whose answer it keeps.
+   * Asks the replica for the answer, since a broken connection does not end a run whose answer the
+   * replica keeps. Returns `ending` if the replica has no answer.
    */
   async #askAgain(ending: RunEnding, { address, replicaId }: ReadyReplica): Promise<RunEnding> {
     const { calledApps, heldRuns, answerBytesMax, callMsMax } = this.#parts;
@@ -213,6 +224,7 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#reattaching = null;
     release();
     if (attached.kind === "answered") return attached;
+    // The run is given back if the replica has never begun it.
     return attached.kind === "unknown" && !attached.hasForgotten ? { kind: "withdrawn" } : ending;
   }
 
@@ -228,7 +240,7 @@ export class Execution implements ActiveRun, RunWatcher {
 
   async #end(ending: RunEnding): Promise<void> {
     const { settlement, heldRuns, onLetGo } = this.#parts;
-    const reported = this.#isForeign && ending.kind === "withdrawn" ? noOwnReplica : ending;
+    const reported = this.#isOtherRelease && ending.kind === "withdrawn" ? noOwnReplica : ending;
     const replica = this.#replica;
     try {
       if (this.#isAbandoned) return;
@@ -239,6 +251,7 @@ export class Execution implements ActiveRun, RunWatcher {
         await heldRuns.cancel(replica.address, this.#heldId);
       const readable = await this.#decompressed(finalEnding);
       if (this.#isAbandoned) return;
+      // An attempt counts only if its start was recorded.
       const attempt = this.work.attempt + (replica === null ? 0 : 1);
       const isReclaimed = replica !== null && this.#parts.scheduler.isReclaimed(replica.replicaId);
       const facts = { attempt, isCancelled: this.#isCancelled, isReclaimed };
@@ -252,21 +265,24 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 }
 
-/** The run is tried again until a replica of its release has a free slot. */
+/**
+ * The ending when the only release that may run the run has no free slot: the run is tried again
+ * until a replica of that release has one.
+ */
 const noOwnReplica: RunEnding = {
   kind: "failed",
   fault: new Fault("unavailable", "Its own release has no replica with a free slot yet."),
   wasSent: false,
 };
 
-/** True when the connection broke after the replica may have begun. */
+/** True when the connection broke after the replica may have begun to work on the run. */
 function isBreak(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.wasSent && ending.fault.code === "replica_failed";
 }
 
 /**
- * A function that exceeded its time must not continue: closing its connection does not end a held
- * run.
+ * True when the call exceeded its time. The function of a held run must then be stopped, since it
+ * goes on when its connection is closed.
  */
 function isTimeout(ending: RunEnding): boolean {
   return ending.kind === "failed" && ending.fault.code === "call_timeout";

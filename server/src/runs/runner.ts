@@ -39,22 +39,25 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly lineLengthMax: number;
   readonly onStep: OnRunStep;
   /**
-   * Called at the takeover of a run that another process had begun, with the replica to which it
-   * was sent; null: to none. The function that it returns is called when this process lets go of
-   * the run.
+   * Called at the takeover of a run that another process had begun, with the replica to which the
+   * run was sent; null: it was sent to none. The returned function is called when this process lets
+   * go of the run.
    */
   readonly onTakenOver: (runId: RunId, replica: ReplicaRef | null) => () => void;
-  /** Called after each check for lost runs, when those that it found are taken over. */
+  /** Called after each check for lost runs, when the runs that the check found are taken over. */
   readonly onLooked: () => Promise<void>;
 };
 
 /** The maximum number of runs per app, regardless of the capacity of its replicas. */
 const appMax = 256;
+/** The maximum size of the request bodies of all held runs together. */
 const bytesMax = 512 * 1_048_576;
-/** New work triggers a notification; this interval covers lost ones. */
+/** New work triggers a notification; this interval covers notifications that are lost. */
 const claimEveryMs = 1_000;
 const reapEveryMs = 5_000;
+/** The maximum number of runs that one check takes over. */
 const takenOverMax = 500;
+/** How often `stop` checks whether all runs have been let go. */
 const leaveWaitMs = 100;
 
 type Entry = { readonly run: ActiveRun; readonly lease: Lease<"runs"> };
@@ -70,8 +73,11 @@ export class Runner {
   readonly #reaping: Loop;
   /** Apps that may have due runs that nobody holds. New runs of these apps wait behind them. */
   readonly #backlog = new Set<AppId>();
+  /** True once the platform stops: no run is claimed any more. */
   #isQuiet = false;
+  /** When the latest successful renewal of the leases began. */
   #renewedAtMs = Number.NEGATIVE_INFINITY;
+  /** Cancels the timer for the next run that becomes due. */
   #cancelWake: () => void = () => undefined;
 
   constructor(options: RunnerOptions) {
@@ -81,6 +87,7 @@ export class Runner {
     this.#admission = new Admission({
       runsMax,
       bytesMax,
+      // Waiting runs are in the app's line too: half of it is left to plain calls.
       appMax: Math.max(1, Math.min(appMax, lineLengthMax / 2)),
     });
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
@@ -105,7 +112,7 @@ export class Runner {
 
   /**
    * Reserves capacity for one run of the app that is about to be accepted; follow with `take` or
-   * `unreserve`.
+   * `unreserve`. False: there is no capacity, and the run must wait in the database.
    */
   reserve(appId: AppId, bytes: number): boolean {
     if (this.#isQuiet || this.#backlog.has(appId) || this.#options.isStopped(appId)) return false;
@@ -147,7 +154,7 @@ export class Runner {
     for (const { run } of this.#active.values()) run.leave();
   }
 
-  /** Waits up to `waitMs` for runs whose answers would be lost, then lets go of them. */
+  /** Waits up to `waitMs` for runs whose answers would be lost otherwise, then lets go of them. */
   async stop(waitMs: number): Promise<void> {
     this.quiesce();
     this.#cancelWake();
@@ -158,13 +165,14 @@ export class Runner {
     if (this.#active.size > 0)
       log.warn({ runs: this.#active.size }, "runs were still going on when the platform stopped");
     for (const { run } of this.#active.values()) run.abandon();
+    // Stops last, so that the runs keep their leases as long as they go on.
     await this.#renewing.stop();
   }
 
   #enter(run: ActiveRun): void {
     const { runId, epoch } = run.work;
-    // A process that stalled until its leases expired may take over its own runs. The new holder
-    // replaces the one that began the run.
+    // A process that stalled until its leases expired may take over its own runs. Then `run`
+    // replaces the object that has held the run so far.
     this.#active.get(runId)?.run.abandon();
     this.#active.set(runId, { run, lease: { id: runId, epoch, isTakenOver: false } });
   }
@@ -198,6 +206,7 @@ export class Runner {
         continue;
       }
       const free = this.#admission.free(appId, slotsMaxOf(appId) ?? 0);
+      // If fewer runs were found than there is capacity for, the app has no more due runs.
       if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
     }
     this.#cancelWake();
@@ -220,7 +229,10 @@ export class Runner {
     return claimed.length;
   }
 
-  /** The runs whose bodies fit in memory; the others are given back for a moment. */
+  /**
+   * The runs whose bodies fit in memory, but always the first one. The others are given back, and
+   * may be claimed again after a moment.
+   */
   async #fitting(appId: AppId, held: readonly HeldRun[]): Promise<HeldRun[]> {
     const { store } = this.#options;
     const sizes = await store.bodyBytes(held);
@@ -244,7 +256,8 @@ export class Runner {
     const held = await leases.renewAll(entries.map(({ lease }) => lease));
     this.#renewedAtMs = requestedMs;
     for (const { run } of entries) {
-      // A run that has ended meanwhile, or has a new holder here, needs nothing.
+      // A run needs nothing if it has ended meanwhile, or if another object of this process holds
+      // it now.
       const isHeldOrGone =
         held.has(run.work.runId) || this.#active.get(run.work.runId)?.run !== run;
       if (!isHeldOrGone) run.abandon();
@@ -259,6 +272,7 @@ export class Runner {
     // If the database or this process has stalled, the leases held here may have expired. They are
     // renewed first, so that this process does not take over its own runs.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
+    // Queued runs of a lost platform were not begun: they become pending again, to be claimed.
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
     const claimed = await leases.claim({ ...interruptedRuns, limit: takenOverMax });
     if (claimed.length > 0) await this.#recover(claimed);
@@ -286,9 +300,9 @@ export class Runner {
 }
 
 /**
- * Tells since when a run has waited for a replica; that time is limited. Time in which its app was
- * stopped, or no platform was running, does not count. It knows the stops that were reported to it,
- * and takes its own creation as the start of the platform.
+ * Tells since when a run has waited for a replica, because that wait is limited. Time in which the
+ * run's app was stopped, or no platform was running, does not count. The timer knows only the stops
+ * that `noteStop` reports, and takes its own creation as the start of the platform.
  */
 class WaitTimer {
   readonly #clock: Pick<Clock, "now">;
@@ -301,7 +315,7 @@ class WaitTimer {
     this.#startedMs = clock.now();
   }
 
-  /** Called when the app is stopped and has runs. */
+  /** To be called again and again while the app is stopped and has due runs. */
   noteStop(appId: AppId): void {
     this.#stoppedMs.set(appId, this.#clock.now());
   }

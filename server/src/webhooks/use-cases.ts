@@ -22,10 +22,11 @@ import { putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
 export type DeliveryItem = Omit<store.DeliveryRow, "number" | "hasBody" | "dueAt" | "isPaused"> & {
-  /** True when it has ended and its body is still kept. */
+  /** True when the delivery has ended and its body is still kept. */
   readonly isReplayable: boolean;
   /**
-   * The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed.
+   * The time of the next attempt; null when the delivery has ended, or waits for its endpoint to be
+   * resumed.
    */
   readonly dueAt: Date | null;
 };
@@ -44,16 +45,17 @@ export type ReplayRange = Pick<store.ReplayFilter, "endpointId"> & {
   readonly state: "delivered" | "failed";
 };
 /**
- * The number of replayed deliveries. `hasMore`: the limit of one request was reached; repeat the
- * request.
+ * The number of replayed deliveries. `hasMore`: the limit of one request was reached, so there may
+ * be more; repeat the request.
  */
 export type Replayed = { readonly replayed: number; readonly hasMore: boolean };
 
 /**
- * The maximum number of a delivery's latest attempts that are shown; the standard schedule makes
- * ten.
+ * How many attempts of a delivery are shown at most: the latest ones. The standard schedule makes
+ * ten, and each replay restarts it.
  */
 const attemptsShownMax = 100;
+/** The maximum number of deliveries that one request replays. */
 const replayMax = 10_000;
 
 const deliveryTokens = numberTokens("deliveries");
@@ -114,6 +116,7 @@ export class WebhookUseCases {
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
       const endpointIds = await store.replayRows(tx, { projectId, id, limit: 1 });
+      // Another transaction has locked or changed the row meanwhile.
       if (endpointIds.length === 0)
         throw new Fault("conflict", `The delivery ${id} is being changed; try again.`);
       const resource = { type: "webhook_delivery", id };
@@ -134,7 +137,8 @@ export class WebhookUseCases {
       throw new Fault("invalid", `${times}, but from must be earlier than to.`);
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
-      const rows = await store.replayRows(tx, {
+      // The endpoint of each replayed delivery, so the same endpoint may be there several times.
+      const endpointIds = await store.replayRows(tx, {
         projectId,
         state,
         from,
@@ -146,15 +150,15 @@ export class WebhookUseCases {
         from: { new: from },
         to: { new: to },
         state: { new: state },
-        count: { new: rows.length },
+        count: { new: endpointIds.length },
       };
       const resource =
         endpointId === undefined
           ? { type: "project", id: projectId }
           : endpointResource(endpointId);
       await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource, changes });
-      await tellWaiting(tx, [...new Set(rows)]);
-      return rows.length;
+      await tellWaiting(tx, [...new Set(endpointIds)]);
+      return endpointIds.length;
     });
     this.#onStep("replayed");
     return { replayed, hasMore: replayed === replayMax };
@@ -221,6 +225,7 @@ export class WebhookUseCases {
       const changes = { schedule: { old, new: schedule } };
       const resource = { type: "project", id: projectId };
       await record(tx, { projectId, action: "webhook_schedule.update", by, resource, changes });
+      // The cache of signing keys, which listens for this, has the schedules too.
       await notify(tx, "webhook_secrets", projectId);
     });
   }

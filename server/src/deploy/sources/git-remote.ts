@@ -1,6 +1,6 @@
 // Asks git hosts about repositories without fetching their files: the newest commits of branches,
-// and whether a folder differs between two commits. Used for pushes; like `git.ts`, it trusts
-// nothing that the host sends.
+// and whether a folder differs between two commits. Used for pushes, and to show branches and
+// settings to people who set up an app. Like `git.ts`, it trusts nothing that the host sends.
 import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -31,18 +31,18 @@ export type GitRemoteOptions = {
 /** A repository as a project sees it. */
 export type RemoteRepository = { readonly projectId: ProjectId; readonly gitRepo: string };
 
-/** The message and the author of a commit, and whether it touches folders. */
+/** The message and the author of a commit, and whether some folders differ from an older commit. */
 export type CommitFacts = {
   readonly message: string;
   readonly author: string;
   /**
-   * Whether one of the folders differs between the two commits; null: there is no older commit, or
-   * it is gone.
+   * Whether one of the folders differs between the older commit and this one; null: there is no
+   * older commit, or the host has it no more.
    */
   readonly isTouched: boolean | null;
 };
 
-/** The branches of a repository. `hasMore`: it has more than these. */
+/** The branches of a repository. `hasMore`: the repository has more than these. */
 export type Branches = {
   readonly defaultBranch: string | null;
   readonly branches: readonly string[];
@@ -64,11 +64,11 @@ export type RepositorySettings = {
 };
 
 const dockerfileName = "Dockerfile";
-/** The folder of the questions, next to the builds' folders. */
+/** The name of the folder that the questions use, next to the builds' folders. */
 export const asksName = "asks";
 /** The maximum number of branches in a list: nobody chooses from more. */
 const branchesMax = 500;
-/** The timeouts of git's runs; `look` is for a question whose answer a person waits for. */
+/** The timeouts of git's runs; `look` is for a fetch whose result a person waits for. */
 const timeoutMs = { list: 20_000, look: 40_000, fetch: 120_000 } as const;
 
 /** Asks git hosts. Each question uses a folder of its own, which is removed afterwards. */
@@ -130,6 +130,7 @@ export class GitRemote {
       const named = listed.output.matchAll(/^[0-9a-f]+\trefs\/heads\/(.+)$/gm);
       const all = Array.from(named, ([, name = ""]) => name).filter((name) => checkBranch(name).ok);
       const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(listed.output)?.[1];
+      // Has the name of the default branch, or nothing if that branch is not listed.
       const first = all.filter((name) => name === head);
       const branches = [...first, ...all.filter((name) => name !== head)].slice(0, branchesMax);
       return {
@@ -152,6 +153,7 @@ export class GitRemote {
       await question.run(["init", "--quiet", "--template="]);
       const ref = "refs/slipway/looked-at";
       const fetched = await fetchNamed(question, { branch, ref, repository: repository.gitRepo });
+      // Only a result of git has an `end`; without it, this says why no commit was found.
       if (!("end" in fetched)) return fetched;
       const noSettings = { folders: [], hasMore: false, toml: null, hasDockerfile: false };
       if (isBranchMissing(fetched))
@@ -182,6 +184,7 @@ export class GitRemote {
       };
       if (name === undefined) return { ok: true, value: { ...settings, toml: null } };
       const { bytes, result } = await readBlob(question, blobs.get(name) ?? "");
+      // Reading also fails if the file is too large; that is refused by `textOf`.
       if (!result.isOk && bytes.length <= textBytesMax)
         return { ok: false, reason: question.explain(result) };
       return { ok: true, value: { ...settings, toml: { name, text: textOf(bytes, name) } } };
@@ -189,8 +192,8 @@ export class GitRemote {
   }
 
   /**
-   * Reads the message and the author of a commit, and whether one of the folders differs from that
-   * of an older commit. `older` is null where there is no commit to compare with.
+   * Reads the message and the author of a commit, and whether one of the folders differs between
+   * this commit and an older one. `older` is null where there is no commit to compare with.
    */
   async facts(
     repository: RemoteRepository,
@@ -238,6 +241,10 @@ export class GitRemote {
     });
   }
 
+  /**
+   * Does `work` with a question whose folder is removed afterwards. Kills git when the signal is
+   * aborted, or when the folder becomes larger than `bytesMax`.
+   */
   async #ask<T>(
     { projectId, gitRepo }: RemoteRepository,
     signal: AbortSignal,
@@ -302,12 +309,19 @@ type Question = {
       onOutput?: NonNullable<GitRun["onOutput"]>;
     },
   ) => Promise<GitResult>;
-  /** Fetches a commit and its folders, without the files if the host can leave them out. */
-  readonly fetch: (commit: string, ref: string, timeoutMs?: number) => Promise<GitResult>;
+  /**
+   * Fetches the commit that `name` is or refers to, with its folders, and stores it as `ref`. The
+   * files are left out if the host can do that.
+   */
+  readonly fetch: (name: string, ref: string, timeoutMs?: number) => Promise<GitResult>;
   readonly explain: (result: GitResult) => string;
 };
 
-/** Fetches what a build takes for the name: the branch, else the tag, else the commit. */
+/**
+ * Fetches what a build would take for the name: the branch, else the tag, else the commit. Only a
+ * tag's full name (`refs/tags/…`) means a tag first. If there is nothing of that name, returns a
+ * failed fetch, or why no commit was found.
+ */
 async function fetchNamed(
   question: Question,
   name: { readonly branch: string; readonly ref: string; readonly repository: string },
@@ -323,6 +337,7 @@ async function fetchNamed(
   if (tag !== null) return await question.fetch(tag, ref, timeoutMs.look);
   if (!isCommitStart(branch)) return head;
   const commit = await findCommit(run, { url: question.url, repository, digits: branch });
+  // Only a `Checked` has an `ok`; without it, this is the result of a fetch that failed.
   if (!("ok" in commit)) return commit;
   return commit.ok ? await question.fetch(commit.value, ref, timeoutMs.look) : commit;
 }
@@ -337,8 +352,8 @@ function blobOf(entry: string): readonly [string, string] {
 }
 
 /**
- * Reads a file, which git asks the host for if the fetch has left it out. Reading stops soon after
- * 1 MB.
+ * Reads a file; if the fetch has left the file out, git asks the host for it. Kills git soon after
+ * it has written `textBytesMax`.
  */
 async function readBlob(
   question: Question,
@@ -371,7 +386,7 @@ function questionTo(
   return {
     url: url.url,
     run,
-    fetch: (commit, ref, ms = timeoutMs.fetch) =>
+    fetch: (name, ref, ms = timeoutMs.fetch) =>
       run(
         [
           "fetch",
@@ -384,7 +399,7 @@ function questionTo(
           "--no-write-fetch-head",
           "--end-of-options",
           url.url,
-          `+${commit}:${ref}`,
+          `+${name}:${ref}`,
         ],
         { isRemote: true, timeoutMs: ms },
       ),

@@ -1,4 +1,4 @@
-// Runs a command in a container through the engine: with the container's variables, user, folder
+// Runs a command in a container through the engine, with the container's variables, user, folder
 // and limits. The engine ends no command when its client leaves, so the shell of the image finds
 // the command's processes by an environment variable and kills them.
 import { randomBytes } from "node:crypto";
@@ -23,13 +23,16 @@ export type ContainerExecScope = {
 };
 
 const goneStatuses = [404, 409];
-/** The shell that kills a command's processes comes from the app's image: it may never end. */
+/**
+ * How long to wait for the shell that kills a command's processes. The shell comes from the app's
+ * image, so it may never end.
+ */
 const killWaitMs = 10_000;
-/** An engine under load takes seconds; one that hangs never answers. */
+/** How long a start may take. An engine under load needs seconds; one that hangs never answers. */
 const startWaitMs = 60_000;
 /**
- * How often the engine is asked whether a command has ended: it keeps the connection open for
- * processes that the command left in the background, and does not report the end itself.
+ * How often the engine is asked whether a command has ended. The engine does not report that end,
+ * and keeps the connection open for processes that the command has left in the background.
  */
 const checkEveryMs = 500;
 /**
@@ -37,14 +40,17 @@ const checkEveryMs = 500;
  * output on it.
  */
 const quietChecksMax = 20;
-/** The first size takes effect only once the process runs, which the engine does not report. */
+/**
+ * How often the first size of a terminal is set at most. Setting it fails until the process runs,
+ * which the engine does not report.
+ */
 const sizeTriesMax = 20;
 const sizeAgainMs = 50;
 /**
  * The line that the engine writes instead of output when the program is missing; the exit code is
  * 126 then.
  */
-const notFound =
+const notFoundLine =
   /^OCI runtime exec failed: .*(?:executable file not found|no such file or directory)/;
 
 /** Starts the command. Rejects with `ExecRefused`. */
@@ -115,6 +121,7 @@ class ContainerExec implements RunningExec {
   #reason: string | null = null;
   #isOver = false;
   #isNotFound = false;
+  /** `resize` was called, so the first size must not be set any more. */
   #hasNewSize = false;
   /** How many checks in a row, after the command's end, have seen no output. */
   #quietChecks = 0;
@@ -123,18 +130,19 @@ class ContainerExec implements RunningExec {
     this.#scope = scope;
     this.#started = started;
     const { socket, terminal } = started;
+    // An error needs no handling: "close" follows.
     socket.on("error", () => undefined);
     const stdout = new PassThrough();
     this.stdin = socket;
     this.stdout = stdout;
-    socket.once("data", (chunk: Buffer) => (this.#isNotFound = notFound.test(textOf(chunk))));
+    socket.once("data", (chunk: Buffer) => (this.#isNotFound = notFoundLine.test(textOf(chunk))));
     socket.on("data", () => (this.#quietChecks = 0));
     this.ended = this.#wait();
     this.#watchEnd();
     if (terminal !== null) {
       this.stderr.end();
       socket.pipe(stdout);
-      // Also when the connection breaks.
+      // `pipe` does not end its target when the connection breaks.
       socket.once("close", () => stdout.end());
       this.#setSize(terminal, sizeTriesMax);
     } else {
@@ -150,6 +158,7 @@ class ContainerExec implements RunningExec {
       exec.resize({ w: columns, h: rows }).catch(() => undefined);
   }
 
+  /** Sets the first size; tries again as long as that fails. */
   #setSize({ columns, rows }: TerminalSize, triesLeft: number): void {
     if (this.#isOver || this.#hasNewSize || triesLeft === 0) return;
     this.#started.exec.resize({ w: columns, h: rows }).catch(() => {
@@ -157,22 +166,25 @@ class ContainerExec implements RunningExec {
     });
   }
 
-  /** Waits for the end of the command itself, and then ends what keeps its connection open. */
+  /**
+   * Checks again and again whether the command has ended; from then on ends what keeps its
+   * connection open.
+   */
   #watchEnd(): void {
     this.#scope.clock.after(checkEveryMs, () => {
       if (this.#isOver) return;
       this.#started.exec
         .inspect()
         .then(({ Running }) => (Running ? undefined : this.#endConnection()))
-        // The engine does not answer; the connection breaks with it.
+        // If the engine has failed, the connection breaks too, and `#isOver` ends the checks.
         .catch(() => undefined)
         .finally(() => this.#watchEnd());
     });
   }
 
   /**
-   * Kills the processes that the command left. Then closes a connection that stays open without
-   * output, but not while it is paused: its client has not read everything yet.
+   * Kills the processes that the command has left. Then closes the connection if it stays open
+   * without output, but not while it is paused, since its client has not read everything yet.
    */
   async #endConnection(): Promise<void> {
     const { socket, marker } = this.#started;
@@ -185,8 +197,8 @@ class ContainerExec implements RunningExec {
   end(reason: string): void {
     if (this.#reason !== null) return;
     this.#reason = reason;
-    // Comes before the kill: while nobody reads the output, the engine runs nothing else in the
-    // container, not even the shell that kills the command.
+    // The connection is closed before `#wait` kills the command: while nobody reads the output, the
+    // engine runs nothing else in the container, not even the shell that kills.
     this.#started.socket.destroy();
     this.stdout.destroy();
     this.stderr.destroy();
@@ -198,6 +210,7 @@ class ContainerExec implements RunningExec {
     this.#isOver = true;
     await endMarked(this.#scope, marker);
     const info = await unlessStatus(goneStatuses, exec.inspect()).catch(() => undefined);
+    // The engine reports 126 for a missing program, but shells report 127.
     const exitCode = this.#isNotFound && info?.ExitCode === 126 ? 127 : (info?.ExitCode ?? null);
     if (this.#reason !== null) return { exitCode, message: this.#reason };
     if (info === undefined || info.Running) return { exitCode: null, message: replicaNotRunning };
@@ -209,6 +222,7 @@ const frameHeadBytes = 8;
 
 /** Returns the text of the first chunk, without the head of a frame if it begins with one. */
 function textOf(chunk: Buffer): string {
+  // The head of a frame begins with the number of its stream: 0, 1 or 2.
   const isFrame = (chunk[0] ?? 0) < 3;
   return chunk.subarray(isFrame ? frameHeadBytes : 0).toString("latin1");
 }
@@ -250,7 +264,7 @@ class Outputs extends Writable {
 
 /** Resolves when the output accepts more, or is closed. */
 async function untilWritable(output: PassThrough): Promise<void> {
-  // Without the signal each wait would leave a listener on the event that did not come.
+  // Without the signal, each wait would leave a listener for the event that did not come.
   const over = new AbortController();
   const { signal } = over;
   try {
@@ -261,24 +275,25 @@ async function untilWritable(output: PassThrough): Promise<void> {
 }
 
 /**
- * Kills all processes whose marker begins with this one. If the image has no shell, or one that
- * does not work, they stay.
+ * Kills all processes whose marker begins with `marker`. The processes stay if the image has no
+ * shell, or one that does not work.
  */
 async function endMarked(
   { engine, containerId, clock }: ContainerExecScope,
   marker: string,
 ): Promise<void> {
   const late = new AbortController();
-  const command = ["sh", "-c", script, "sh", `${execVariable}=${marker}`];
+  const command = ["sh", "-c", killScript, "sh", `${execVariable}=${marker}`];
   const run = runInside(engine, containerId, command, late.signal);
   await withDeadline(clock, killWaitMs, run).catch(() => late.abort());
 }
 
 /**
- * Ends when it has found nothing twice in a row, since a process shows no variables during exec.
- * Processes that fork faster than they are killed end only with the replica.
+ * The script kills until it has found nothing twice in a row: once is not enough, since a process
+ * shows no variables during exec. It gives up after 20 rounds: processes that fork faster than they
+ * are killed end only with the replica.
  */
-const script = `
+const killScript = `
 none=0
 for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   none=$((none + 1))

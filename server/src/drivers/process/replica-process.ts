@@ -30,6 +30,7 @@ export type ReplicaProcessOptions = {
   readonly onFault: (error: unknown) => void;
 };
 
+/** How long `close` waits for a check and for the delivery of output. */
 const closeWaitMs = 10_000;
 
 /** One replica. Starts watching with `watch()`. */
@@ -40,16 +41,20 @@ export class ReplicaProcess {
   readonly #start: ReplicaStart;
   readonly #established = Promise.withResolvers<void>();
   readonly #gone = Promise.withResolvers<void>();
+  /** The count of memory kills of the machine when this process first saw the replica. */
   readonly #memoryKillsBefore = memoryKills();
   #log: ReplicaLog | null = null;
   /** The delivery of the remaining output after the replica's end. */
   #lastDelivery: Promise<boolean> | null = null;
-  /** Why it could not be started. */
+  /** Why the replica could not be started; null: its app has started, or may still start. */
   #failure: string | null = null;
+  /** How the replica exited; null until it is gone. */
   #ended: files.EndedRecord | null;
+  /** Whether somebody requested the end; `killed`: the replica did not end in time after that. */
   #endRequest: "not" | "stopped" | "killed" = "not";
-  /** Why the platform killed the replica without a request of a caller. */
+  /** Why the platform killed the replica without a request of a caller; null: it did not. */
   #endReason: string | null = null;
+  /** Cancels the timer that kills the replica at `#killAtMs`. */
   #cancelKill: (() => void) | undefined;
   #killAtMs = Number.POSITIVE_INFINITY;
 
@@ -57,6 +62,7 @@ export class ReplicaProcess {
     const { paths, record, clock, child, onFault } = options;
     this.#options = options;
     this.#ended = files.readEnded(paths);
+    // It may be that nobody waits for this promise when it is rejected, which is no error.
     this.#established.promise.catch(() => undefined);
     this.#looks = new ReplicaLooks({ dir: paths.dir, clock, turn: () => this.#turn(), onFault });
     this.#shell = new ReplicaShell({ paths, record, clock, child, looks: this.#looks, onFault });
@@ -142,7 +148,7 @@ export class ReplicaProcess {
     await this.#gone.promise;
   }
 
-  /** Kills the replica on request. */
+  /** Kills the replica on request. Without an earlier `stop`, this counts as the request to end. */
   kill(): void {
     if (this.#ended !== null) return;
     this.#endRequest = this.#endRequest === "not" ? "stopped" : "killed";
@@ -164,8 +170,8 @@ export class ReplicaProcess {
   }
 
   /**
-   * Resolves when all output of an exited replica is delivered; false: the driver was closed
-   * before.
+   * Resolves when all output of an exited replica is delivered; false: the driver was closed before
+   * that.
    */
   async deliver(): Promise<boolean> {
     this.#log ??= await this.#openLog();
@@ -235,7 +241,8 @@ export class ReplicaProcess {
   async #end(log: ReplicaLog): Promise<void> {
     const { paths, record, sink, clock, child, onEnded, onFault } = this.#options;
     this.#cancelKill?.();
-    // The replica's files may use the disk space that its remaining output needs.
+    // The platform may have killed the replica because its files filled the disk. They are removed
+    // at once, since the remaining output needs space.
     if (this.#endReason !== null)
       for (const dir of files.writtenFolders(paths)) await removeFolder(dir);
     const lastErrorLine = await log.lastErrorLine();
@@ -251,9 +258,11 @@ export class ReplicaProcess {
         ? summary
         : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
     this.#looks.stop();
-    // Without this file, a later process of the platform works out again how the replica exited.
+    // If the disk has no space for this file, a later process of the platform works out again how
+    // the replica exited.
     writeIfFits(paths.ended, this.#ended);
-    // The caller of `start` learns of a failure from `established`.
+    // If this process started the replica, the caller of `start` learns of a failure from
+    // `established`, and needs no event.
     if (this.#failure === null || child === null) {
       const at = exitTime(paths, { wasSeen: this.#shell.wasSeen, now: clock.now() });
       sink.event({ kind: "exited", replicaId: record.replicaId, at, ...this.#ended });

@@ -1,6 +1,6 @@
-// Runs an untrusted program (an app, the commands of its build) in its own namespaces. It sees the
-// system read-only, the folders of its `SandboxView` and its own processes, and runs as a user
-// without privileges. Uses only tools of every Debian: unshare, mount, pivot_root, chroot and
+// Runs an untrusted program (an app, the commands of its build) in its own namespaces. The program
+// sees the system read-only, the folders of its `SandboxView` and its own processes, and runs as a
+// user without privileges. Uses only tools of every Debian: unshare, mount, pivot_root, chroot and
 // setpriv of util-linux and coreutils, and sh.
 import { statSync } from "node:fs";
 import type { Egress } from "#drivers/egress.ts";
@@ -79,11 +79,12 @@ const variableForm = /^[A-Za-z0-9_.-]+$/;
  */
 const processesMax = 16_384;
 const openFilesMax = 65_536;
-/**
- * Limits of Linux: for one word or variable, and for the sum of all, if the stack has its usual
- * limit.
- */
+/** The limit of Linux for one word or variable of a program, with the zero at its end. */
 const wordBytesMax = 131_072;
+/**
+ * Slightly below the limit of Linux for all words and variables of a program together, which is
+ * 2 MiB if the stack has its usual limit.
+ */
 const wordsBytesMax = 2_000_000;
 
 /** The network support of a sandbox; null where programs share the machine's network. */
@@ -133,7 +134,7 @@ export function sandboxed(
 /**
  * A shell in new namespaces. Without arguments it executes what it reads from standard input: the
  * base, which takes most of the time and is the same for each program, and then a program's script.
- * So it can be prepared.
+ * So a shell can be prepared before its program is known.
  */
 export function sandboxShell(sandbox: Sandbox, hasNetwork: boolean): SandboxedCommand {
   if (sandbox.kind === "none") return { file: "/bin/sh", args: [], environment: toolsEnvironment };
@@ -151,15 +152,16 @@ export function baseScript(
   const root = shellQuoted(base.stagingDir);
   const from = shellQuoted(base.etcDir);
   const to = shellQuoted(views.etcOf(base));
-  // The first copy fails if a file is replaced meanwhile, because the machine's /etc has changed.
+  // The first copy fails if the platform replaces a file in the copied folder meanwhile, which it
+  // does when the machine's /etc has changed. The second copy then completes the first.
   const etc = `{ cp -a ${from} ${to} 2>/dev/null || cp -a ${from}/. ${to}; }`;
   const mount = `mount -t tmpfs -o ${views.stagingOptions} tmpfs ${root} && ${etc} && ${mountAll(base, views.baseTable(base, sandbox))}`;
   return `${network ?? ""}umask 022\n${processLimit}${limits}{ ${mount}; } || exit ${sandboxFailedCode}\n`;
 }
 
 /**
- * Text for a `sandboxShell` that has executed its base. The shell starts nothing before it has read
- * the whole text.
+ * The script of one program, for a `sandboxShell` that has executed its base. The shell starts
+ * nothing before it has read the whole script.
  */
 export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): string {
   const carried = Object.entries(carriedOf(run)).map(
@@ -177,23 +179,23 @@ export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): 
 
 /**
  * Lines of the script that write to a file how the program is started and with which variables; the
- * file lasts until the sandbox ends. It lies in memory outside the program's view, and only root
- * may read it. It stays empty if the memory lacks space.
+ * file lasts until the sandbox ends. The file lies in memory outside the program's view, and only
+ * root may read it. The file stays empty if the memory lacks space.
  */
 function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): string {
   const inside = shellQuoted(insideScript(namesOf(run)));
   const enter = `exec ${dropWords(sandbox, run)}sh -c ${inside} sh ${shellQuoted(run.cwd)} "$@"`;
-  const rules = shellQuoted(`umask 022\n${processLimit}${limits}`);
+  const limitLines = shellQuoted(`umask 022\n${processLimit}${limits}`);
   const file = shellQuoted(entryPath(entry));
-  const text = `{ printf %s ${rules} && export -p && printf '%s\\n' ${shellQuoted(enter)}; }`;
+  const text = `{ printf %s ${limitLines} && export -p && printf '%s\\n' ${shellQuoted(enter)}; }`;
   return `umask 077\n${text} 2>&- >${file} || : >${file}\numask 022\n`;
 }
 
 /**
  * The command that runs `command` in the sandbox whose first process is `pid`, in the same way as
  * the sandbox's program: with its user, folder, limits and variables, and with those of
- * `environment`. It fails when `pid` is no longer that process, since the file of the entry is
- * missing then.
+ * `environment`. The command fails when `pid` is no longer that process, since another one lacks
+ * the file of the entry.
  */
 export function enteringSandbox(
   sandbox: Namespaces,
@@ -211,7 +213,10 @@ export function enteringSandbox(
 
 type EntryRef = { readonly pid: number; readonly entry: string };
 
-/** True when the sandbox can be entered; a sandbox of an older version cannot. */
+/**
+ * True when the sandbox can be entered. A sandbox that an older version of the platform has made
+ * cannot, and neither can one whose file of the entry stayed empty.
+ */
 export function hasEntry({ pid, entry }: EntryRef): boolean {
   return (
     (statSync(`/proc/${pid}/root${entryPath(entry)}`, { throwIfNoEntry: false })?.size ?? 0) > 0
@@ -239,8 +244,8 @@ function startScript(
   around: Omit<Around, "before" | "entry">,
 ): string {
   const inside = `sh -c ${shellQuoted(insideScript(namesOf(run)))} sh "$@"`;
-  // Runs the program in the foreground: it keeps the default of every signal, and the shell
-  // outlives it to report its exit.
+  // Runs the program in the foreground, so that the program keeps the default of every signal, and
+  // the shell outlives the program to report its exit.
   const start = (drop: string): string =>
     `${around.ready}\n${around.words}${drop}${inside} ${around.redirections}\n${around.after}\n`;
   if (sandbox.kind === "none") return start("");
@@ -282,12 +287,12 @@ export function wordsRefusal(run: Words): string | null {
 function carriedOf(run: Words): Readonly<Record<string, string>> {
   const names = namesOf(run);
   return Object.fromEntries(
-    names.map((name, index) => [carrier(names, index), run.environment[name] ?? ""]),
+    names.map((name, index) => [carrierName(names, index), run.environment[name] ?? ""]),
   );
 }
 
-/** A name that no variable has. */
-function carrier(names: readonly string[], index: number): string {
+/** The name that carries the variable at `index` of `names`; none of `names` is equal to it. */
+function carrierName(names: readonly string[], index: number): string {
   const longest = Math.max(0, ...names.map((name) => /^carried(_*)/.exec(name)?.[1]?.length ?? 0));
   return `carried${"_".repeat(longest + 1)}${index}`;
 }
@@ -320,7 +325,8 @@ function mountAll({ stagingDir }: views.SandboxBase, table: string): string {
 
 /**
  * Removes the machine's own root from the namespace. `chroot` then hides what is outside the view.
- * A second pivot would hide it too, but the kernel refuses new user namespaces only in a chroot.
+ * A second pivot would hide that too, but then the program could make user namespaces of its own,
+ * which the kernel refuses in a chroot.
  */
 function leaveMachine(view: views.SandboxBase): string {
   return `cd ${shellQuoted(views.rootOf(view))} && pivot_root . . && umount -c -l .`;
@@ -329,8 +335,8 @@ function leaveMachine(view: views.SandboxBase): string {
 /** No core dumps, and `openFilesMax` open files, or as many as the machine allows. */
 const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>&- || ulimit -n "$(ulimit -Hn)"\n`;
 /**
- * Shells use different letters for this limit; a lower limit of the machine remains. Standard error
- * is closed, since there is no /dev/null when a sandbox is entered again.
+ * Sets the limit of processes, for which shells use different letters; a lower limit of the machine
+ * remains. Standard error is closed, since there is no /dev/null when a sandbox is entered again.
  */
 const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} || :; } 2>&-\n`;
 
@@ -339,12 +345,13 @@ const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} |
  * under other names, and then executes the program.
  */
 function insideScript(names: readonly string[]): string {
-  const carried = names.map((name, index) => ({ name, carrier: carrier(names, index) }));
+  const carried = names.map((name, index) => ({ name, carrier: carrierName(names, index) }));
   const isPlain = ({ name }: { name: string }): boolean =>
     shellForm.test(name) && !shellNames.test(name);
   const exports = carried
     .filter(isPlain)
     .map(({ name, carrier }) => `export ${name}="$${carrier}"; unset ${carrier}`);
+  // `cd` has set OLDPWD, and LC_ALL comes from the environment of the platform's tools.
   const unset = names.includes("LC_ALL") ? "unset OLDPWD" : "unset OLDPWD LC_ALL";
   return [
     'cd "$1" || exit 126',
@@ -356,8 +363,8 @@ function insideScript(names: readonly string[]): string {
 }
 
 /**
- * The line that executes the program. A shell cannot set variables with these names; `env` can. It
- * takes the values from its environment, so that process lists do not show them.
+ * The line that executes the program. A shell cannot set variables with these names, but `env` can.
+ * `env` takes the values from its environment, so that process lists do not show them.
  */
 function execLine(
   oddNames: readonly { readonly name: string; readonly carrier: string }[],
