@@ -1,6 +1,6 @@
 // Live logs over WebSockets, as published clients read them: `/ws-build-logs` and `/ws-logs`, with
-// the token in the query. Each sends a followed log of the management API, which is requested with
-// the client's token: the same routes decide who may read it.
+// the token in the query. The lines come from the management API, from which this file requests a
+// followed log with the client's token. So the API's routes decide who may read a log.
 import type { IncomingMessage } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import type { FastifyInstance } from "fastify";
@@ -21,9 +21,10 @@ type LogSocketParts = {
 /** A line as the API sends it. */
 type Line = Readonly<Record<string, unknown>>;
 
-/** The log that a client has asked for: messages of stored lines, then those of a followed log. */
+/** The log that a client has asked for: stored lines first, then those of a followed log. */
 type Source = {
-  readonly before: AsyncIterable<object>;
+  /** The messages for the stored lines. */
+  readonly stored: AsyncIterable<object>;
   /** The server-sent events of the followed log. */
   readonly events: Readable;
   /** The message for a line; null: the client has not asked for this line. */
@@ -33,12 +34,13 @@ type Source = {
 };
 
 const paths = { build: "/ws-build-logs", app: "/ws-logs" };
-/** Clients send nothing but pings. */
+/** The maximum size of a client's message; clients send nothing but pings and pongs. */
 const messageBytesMax = 1024;
 /** A client is gone if it has not answered one ping when the next one is due. */
 const pingEveryMs = 30_000;
 const pageSize = 1000;
-const refusalBytesMax = 10_000;
+/** After so many characters, reading a refusal of the API stops. */
+const refusalCharactersMax = 10_000;
 
 /** Whether the URL of a WebSocket, a path with a query, is that of a live log. */
 export function isLogSocket(url: string): boolean {
@@ -46,7 +48,7 @@ export function isLogSocket(url: string): boolean {
   return path === paths.build || path === paths.app;
 }
 
-/** Thrown when the API refuses the request for a log. Has the status and the body of its answer. */
+/** The API has refused the request for a log. Has the status and the body of the API's answer. */
 class SocketRefused extends Error {
   readonly status: number;
   /** The JSON that the API sent. */
@@ -78,7 +80,7 @@ export class LogSockets {
     this.#open(request).then(
       (source) => {
         if (socket.destroyed) return source.end();
-        // The socket also closes when the handshake fails.
+        // Covers a failed handshake too: the socket then closes, but no `client` exists.
         socket.once("close", source.end);
         this.#server.handleUpgrade(
           request,
@@ -105,11 +107,12 @@ export class LogSockets {
     const app = uuidForm.test(build)
       ? await this.#parts.builds.appOf(project as ProjectId, build as BuildId)
       : null;
+    // If no app has the build, the API refuses this request, and its refusal is passed on.
     const { response, end } = await requestLog(
       `${pathOf(project, app ?? "unknown")}/builds/${encodeURIComponent(build)}/logs?follow=true`,
     );
     return {
-      before: nothing(),
+      stored: nothing(),
       events: response,
       messageOf: (line) => {
         if (Date.parse(String(line["createdAt"])) < after) return null;
@@ -171,7 +174,8 @@ export class LogSockets {
       container_name: line["containerName"],
       log: line["logLine"],
     });
-    async function* before(): AsyncGenerator<object> {
+    async function* storedMessages(): AsyncGenerator<object> {
+      // There are no stored lines, or the client has named no time from which it wants them.
       if (lastId === 0 || !Number.isFinite(after)) return;
       const since = { afterDate: new Date(after).toISOString(), pageSize: String(pageSize) };
       let token = "";
@@ -183,7 +187,7 @@ export class LogSockets {
         token = page.nextPageToken;
       }
     }
-    return { before: before(), events: response, messageOf, end };
+    return { stored: storedMessages(), events: response, messageOf, end };
   }
 
   /** Requests a log from the API with the client's token. Throws `SocketRefused`. */
@@ -208,11 +212,11 @@ export class LogSockets {
     });
     const response = answer.stream();
     if (answer.statusCode !== 200)
-      throw new SocketRefused(answer.statusCode, await textOf(response, refusalBytesMax));
+      throw new SocketRefused(answer.statusCode, await textOf(response, refusalCharactersMax));
     return { response, end: () => void answer.raw.res.destroy() };
   }
 
-  async #send(client: WebSocket, { before, events, messageOf, end }: Source): Promise<void> {
+  async #send(client: WebSocket, { stored, events, messageOf, end }: Source): Promise<void> {
     const stopPinging = this.#ping(client);
     client
       .on("error", () => undefined)
@@ -225,7 +229,7 @@ export class LogSockets {
         client.send(JSON.stringify(message), (error) => (error ? reject(error) : resolve()));
       });
     try {
-      for await (const message of before) await send(message);
+      for await (const message of stored) await send(message);
       for await (const { event, data } of eventsIn(events)) {
         if (event === "end") return client.close(1000);
         const message = messageOf(data);
@@ -241,7 +245,9 @@ export class LogSockets {
     }
   }
 
-  /** Pings the client, and disconnects it when it is gone. Returns the function that stops this. */
+  /**
+   * Pings the client, and disconnects it when it is gone. Returns a function that ends the pings.
+   */
   #ping(client: WebSocket): () => void {
     const { clock } = this.#parts;
     let isAlive = true;
@@ -268,12 +274,14 @@ export class LogSockets {
     };
     const { status, body } = error instanceof SocketRefused ? error : faultAnswer;
     const head = `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`;
-    // Nobody reads the socket any more, so its end would not be noticed.
+    // Nobody reads this socket any more, so nobody would notice that the client closes it: it is
+    // destroyed as soon as the answer is written.
     socket.once("finish", () => socket.destroy());
     socket.end(head + body);
   }
 }
 
+/** Requests the log at a path of the API; `lastId` is the id after which a followed log begins. */
 type RequestLog = (
   path: string,
   options?: { readonly lastId?: number },
@@ -307,8 +315,10 @@ function distinctTime(line: Line): string {
   return String(line["timestamp"]).replace(/Z$/, `${String(number).padStart(6, "0")}Z`);
 }
 
+/** The messages of a log that has no stored part. */
 async function* nothing(): AsyncGenerator<object> {}
 
+/** The text of a stream. Stops reading once the text is longer than `charactersMax`. */
 async function textOf(stream: Readable, charactersMax: number): Promise<string> {
   let text = "";
   for await (const part of stream.setEncoding("utf8")) {
@@ -318,6 +328,7 @@ async function textOf(stream: Readable, charactersMax: number): Promise<string> 
   return text;
 }
 
+/** The server-sent events in a stream that have data. */
 async function* eventsIn(
   stream: Readable,
 ): AsyncGenerator<{ readonly event: string; readonly data: Line }> {

@@ -1,5 +1,6 @@
 // Registers the routes of the contract's table, each with its access check, its handler, and an
-// audit row for a refusal. A known path with another method is answered 405, everything else 404.
+// audit row for a refusal. A request with a method that its path does not have is answered 405, and
+// a request for an unknown path 404.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isOlderClient, repeatedProject } from "@slipway/contract/older-clients.ts";
 import { takesKey, type Route } from "@slipway/contract/route.ts";
@@ -24,7 +25,7 @@ import type { HandlerParts } from "./parts.ts";
  */
 const refusalsMax = 300;
 
-/** The maximum body of a route that takes bytes; GitHub sends no larger event. */
+/** The maximum size of a body on a route that takes bytes: GitHub sends no larger push event. */
 const bytesMax = 26_214_400;
 
 const keyForm = /^[\x21-\x7e]{1,255}$/;
@@ -39,14 +40,14 @@ const authenticated = new WeakMap<
 export function addRoutes(
   api: FastifyInstance,
   handlers: Readonly<Record<RouteId, Handler>>,
-  { parts, others }: { readonly parts: HandlerParts; readonly others: OtherMethods },
+  { parts, others: otherMethods }: { readonly parts: HandlerParts; readonly others: OtherMethods },
 ): void {
   const recordLimit = new RateLimit({ max: refusalsMax, clock: parts.clock });
   for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
   for (const path of new Set<string>(routeIds.map((id) => routes[id].path))) {
     const ids = routeIds.filter((id) => routes[id].path === path);
     const methods = ids.map((id) => routes[id].method);
-    others.add(urlOf(path), methods);
+    otherMethods.add(urlOf(path), methods);
   }
   api.setNotFoundHandler(() => {
     throw new Fault("not_found", "There is nothing at this path; /openapi.json lists all paths.");
@@ -117,6 +118,7 @@ function addPlainRoute(
         admit: () => admit(request, route, parts),
       };
       const answer = await handleOnce(call, handle, parts);
+      // A handler that returns nothing has sent the reply itself.
       if (answer === undefined) return reply;
       const needs200 = route.status === 201 && isOlderClient(request.headers["x-cli-version"]);
       return reply.code(needs200 ? 200 : route.status).send(answer);
@@ -125,7 +127,8 @@ function addPlainRoute(
 }
 
 /**
- * The query and the body without the values that older clients repeat. Throws `Fault("invalid")`.
+ * The query and the body, without values that older clients send a second time. Throws
+ * `Fault("invalid")`.
  */
 function readRequest(
   request: FastifyRequest,
@@ -193,13 +196,14 @@ function countRequest(
     "ratelimit-reset": resetSeconds,
   });
   if (refusal === null) return;
+  // Keeps `recordRefusal` from recording this refusal.
   authenticated.delete(request);
   throw refusal;
 }
 
 /**
- * Records a refused attempt of an authenticated caller in the audit log of the caller's project:
- * nobody can write to the log of another project.
+ * Records a refused attempt of an authenticated caller in the audit log of the caller's project, so
+ * that nobody can write to the log of a project that is not theirs.
  */
 async function recordRefusal(
   fault: Fault,
@@ -240,7 +244,7 @@ async function recordRefusal(
 /**
  * The projects in whose audit logs a person's attempt is recorded: the project in the path if the
  * person is a member of it, and all projects of the person for actions on the person's own sign-in.
- * Null: it is recorded without a project.
+ * If the only element is null, the attempt is recorded without a project.
  */
 function projectsOfPerson(
   request: FastifyRequest,

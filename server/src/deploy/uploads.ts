@@ -1,6 +1,6 @@
-// Receives the zip of a deployment: limits its size, lets a client resume it, and has it on disk
-// before it is acknowledged. When the zip is complete, its build starts. `sources/upload.ts`
-// unpacks it.
+// Receives the zip of a deployment: limits its size, lets a client resume the upload, and writes
+// the zip to the disk before it acknowledges it. When the zip is complete, the build that waits for
+// it starts. `sources/upload.ts` unpacks the zip.
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ export type ArrivingUpload = {
   readonly body: Readable;
 };
 
-/** Files that are stored, and not yet used for an upload. */
+/** Files that are stored as a zip, which is not yet the zip of an upload. */
 export type StagedFiles = PackedFiles & { readonly zipPath: string };
 
 /** A tar as it arrives, to be stored as a zip. */
@@ -64,13 +64,15 @@ export type ArrivingTar = {
 type Part = { readonly from: number; readonly length: number | null; readonly size: number | null };
 
 /**
- * How much all waiting uploads of a project may take up, as a multiple of the largest upload. An
- * upload waits until it is complete and its build has ended.
+ * How much all waiting uploads of a project may take up, as a multiple of the largest size that one
+ * upload may have. An upload is waiting until it is complete and its build has ended.
  */
-const waitingMax = 4;
+const projectShare = 4;
 /** After so many bytes, an upload checks again how much the project's uploads take up. */
 const checkEveryBytes = 67_108_864;
+/** How many requests may send uploads at the same time; as many again may wait for their turn. */
 const atOnceMax = 64;
+/** How long a request waits for its turn before it is refused. */
 const waitMs = 10_000;
 const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 
@@ -89,8 +91,9 @@ export class Uploads {
   );
 
   /**
-   * How many bytes each arriving upload will have, by its id and in the order in which they began.
-   * Needed since many may begin before any of their bytes are stored.
+   * How many bytes each arriving upload will have, by the upload's id and in the order in which the
+   * uploads began. The files on the disk do not tell enough: many uploads may begin before any of
+   * their bytes are stored.
    */
   readonly #expectedBytes = new Map<string, number>();
 
@@ -105,12 +108,12 @@ export class Uploads {
 
   /**
    * Stores an upload, or a part of it. Throws `Fault("not_found" | "not_usable" | "invalid" |
-   * "conflict" | "too_large" | "unavailable" | "rate_limited" | "malformed")`. The bytes that have
-   * arrived by then stay, so that the client can resume.
+   * "conflict" | "too_large" | "unavailable" | "rate_limited" | "malformed")`. The bytes that
+   * arrived before the fault stay on the disk, so that the client can resume.
    */
   async receive(key: string, arriving: ArrivingUpload): Promise<UploadProgress> {
     const upload = await this.#find(key);
-    // The upload is complete: its client repeats a request whose answer it has not received.
+    // If the upload is complete, its client repeats a request because it received no answer.
     if (upload.sizeBytes !== null) return await this.#progressOf(upload);
     this.#requireOpen(upload);
     const leave = await this.#gate.enter({
@@ -129,7 +132,7 @@ export class Uploads {
   }
 
   /**
-   * The zip of a build, as it was uploaded; the caller closes it. Records the access. Throws
+   * The zip of a build, as it was uploaded; the caller closes its file. Records the access. Throws
    * `Fault("not_found" | "conflict")`.
    */
   async filesOf(
@@ -141,7 +144,7 @@ export class Uploads {
     const upload = await store.findUploadOf(db, ref);
     if (upload === undefined)
       throw new Fault("not_found", `The app ${shownAppId(appId)} has no build ${buildId}.`);
-    if (upload.uploadId === null) throw new Fault("conflict", inRepository(upload.commit));
+    if (upload.uploadId === null) throw new Fault("conflict", notUploadedText(upload.commit));
     const isStored = upload.isComplete && !upload.isRemoved;
     const file = isStored ? await open(join(uploadsDir, upload.uploadId)).catch(() => null) : null;
     if (file === null) {
@@ -162,7 +165,7 @@ export class Uploads {
   }
 
   /**
-   * Stores the files of a tar as a zip, which `use` then makes the zip of an upload. Throws
+   * Stores the files of a tar as a zip. `use` can then make this zip the zip of an upload. Throws
    * `Fault("invalid" | "too_large" | "unavailable")`.
    */
   async stage({ tar, length, ...packing }: ArrivingTar): Promise<StagedFiles> {
@@ -182,7 +185,9 @@ export class Uploads {
     }
   }
 
-  /** Completes an upload with staged files: its build begins. False: the build has ended. */
+  /**
+   * Completes an upload with staged files, so that its build begins. False: the build has ended.
+   */
   async use({ zipPath }: Pick<StagedFiles, "zipPath">, uploadId: string): Promise<boolean> {
     const { db, uploadsDir } = this.#options;
     const file = await open(zipPath, "r+");
@@ -206,7 +211,7 @@ export class Uploads {
     const { uploadsDir, db } = this.#options;
     const upload = await this.#find(key);
     const part = partOf(range, length);
-    if (part.from > 0 && part.from !== (await this.#stored(upload.id))) {
+    if (part.from > 0 && part.from !== (await this.#storedBytes(upload.id))) {
       const { receivedBytes } = await this.#progressOf(upload);
       throw new Fault(
         "conflict",
@@ -219,15 +224,15 @@ export class Uploads {
     let end = part.from;
     let nextCheckAt = end;
     try {
-      // The request must stay open when an error is thrown: it gets an answer.
+      // An error in the loop must not close the request, since the client still gets an answer.
       const chunks = addAbortSignal(signal, body).iterator({ destroyOnReturn: false });
       for await (const chunk of chunks as AsyncIterable<Buffer>) {
-        // Checked again, since other uploads may have begun with the same free space.
+        // Checks the space for each chunk, since other uploads may have begun to use it too.
         this.#requireSpace({ from: end, length: chunk.length, size: null });
         if (end >= nextCheckAt) {
           nextCheckAt = end + checkEveryBytes;
-          const sizeSoFar = Math.min(nextCheckAt + chunk.length, this.#options.bytesMax);
-          await this.#requireShare(upload, part.size ?? sizeSoFar);
+          const sizeAtNextCheck = Math.min(nextCheckAt + chunk.length, this.#options.bytesMax);
+          await this.#requireShare(upload, part.size ?? sizeAtNextCheck);
         }
         await file.appendFile(chunk);
         end += chunk.length;
@@ -243,9 +248,9 @@ export class Uploads {
     if (part.size !== null && end < part.size) return await this.#progressOf(upload);
     if (end === 0)
       throw new Fault("invalid", "The body is empty, but must be a zip of the app's folder.");
-    const isFirst = await store.completeUpload(db, { id: upload.id, bytes: end });
+    const isCompletedNow = await store.completeUpload(db, { id: upload.id, bytes: end });
     const completed = await this.#find(key);
-    if (!isFirst) this.#requireOpen(completed);
+    if (!isCompletedNow) this.#requireOpen(completed);
     return await this.#progressOf(completed);
   }
 
@@ -264,22 +269,23 @@ export class Uploads {
   }
 
   /**
-   * Throws when the project's waiting uploads would take up too much of the disk. Counts the
-   * uploads that began before this one with the bytes that they will have, later ones with the
-   * bytes that they have.
+   * Throws when the project's waiting uploads would take up too much of the disk. Counts this
+   * upload and those that began before it with the bytes that they will have, and those that began
+   * later with the bytes that they have now.
    */
-  async #requireShare({ id, projectId }: store.UploadRow, bytes: number): Promise<void> {
+  async #requireShare({ id, projectId }: store.UploadRow, expectedBytes: number): Promise<void> {
     const { db, bytesMax } = this.#options;
-    const inOrder = [...this.#expectedBytes.set(id, bytes)];
+    // An upload that is in the map already keeps its position.
+    const inOrder = [...this.#expectedBytes.set(id, expectedBytes)];
     const position = inOrder.findIndex(([uploadId]) => uploadId === id);
     const expected = new Map(inOrder.slice(0, position + 1));
     const waitingIds = await store.waitingUploads(db, projectId);
     const sizes = await Promise.all(
-      waitingIds.map(async (waitingId) => expected.get(waitingId) ?? this.#stored(waitingId)),
+      waitingIds.map(async (waitingId) => expected.get(waitingId) ?? this.#storedBytes(waitingId)),
     );
     const total = sizes.reduce((sum, size) => sum + size, 0);
-    if (total <= waitingMax * bytesMax) return;
-    const text = `The project's uploads that wait for the rest of their files, or for their builds, would take ${sizeText(total)} together, more than ${sizeText(waitingMax * bytesMax)} (${waitingMax} times SLIPWAY_UPLOAD_SIZE_MB): wait until some have ended, or cancel their builds.`;
+    if (total <= projectShare * bytesMax) return;
+    const text = `The project's uploads that wait for the rest of their files, or for their builds, would take ${sizeText(total)} together, more than ${sizeText(projectShare * bytesMax)} (${projectShare} times SLIPWAY_UPLOAD_SIZE_MB): wait until some have ended, or cancel their builds.`;
     throw new Fault("rate_limited", text, { retryAfterSeconds: 30 });
   }
 
@@ -289,7 +295,7 @@ export class Uploads {
     return upload;
   }
 
-  /** Throws unless the upload may still receive files, or is complete. */
+  /** Throws when the upload is not complete and can no longer become so. */
   #requireOpen({ isExpired, buildId, buildStatus, sizeBytes }: store.UploadRow): void {
     const isPending = buildStatus === "pending";
     if (sizeBytes !== null || (isPending && !isExpired)) return;
@@ -301,12 +307,12 @@ export class Uploads {
 
   async #progressOf(upload: store.UploadRow): Promise<UploadProgress> {
     const { id, buildId, buildStatus, sizeBytes } = upload;
-    const receivedBytes = sizeBytes ?? (await this.#stored(id));
+    const receivedBytes = sizeBytes ?? (await this.#storedBytes(id));
     return { buildId, buildStatus, receivedBytes, isComplete: sizeBytes !== null };
   }
 
   /** How many bytes of an upload are on the disk. */
-  async #stored(id: string): Promise<number> {
+  async #storedBytes(id: string): Promise<number> {
     return await stat(join(this.#options.uploadsDir, id)).then(
       ({ size }) => size,
       () => 0,
@@ -314,7 +320,7 @@ export class Uploads {
   }
 }
 
-function inRepository(commit: string | null): string {
+function notUploadedText(commit: string | null): string {
   const where = commit === null ? "its repository" : `its repository, at commit ${commit}`;
   return `The files of this build were not uploaded: they are in ${where}.`;
 }
@@ -322,7 +328,7 @@ function inRepository(commit: string | null): string {
 /** The folder of staged files, below the folder of uploads. */
 const stagingName = "staging";
 
-/** Removes files that an earlier process has staged; called before anything is staged. */
+/** Removes what an earlier process has staged. To be called before anything is staged. */
 export async function clearStaged(uploadsDir: string): Promise<void> {
   await rm(join(uploadsDir, stagingName), { recursive: true, force: true });
 }
@@ -332,7 +338,8 @@ export async function collectUploads(
   uploadsDir: string,
   readKept: () => Promise<readonly string[]>,
 ): Promise<void> {
-  // Lists the files before it reads the rows: a file of a new upload always has a row already.
+  // The files are listed before the rows are read. The row of an upload is always older than its
+  // file, so each listed file of a new upload has a row by then.
   const names = await readdir(uploadsDir).catch(() => []);
   const kept = new Set(names.length === 0 ? [] : await readKept());
   for (const name of names)

@@ -16,21 +16,22 @@ export async function insertSecret(db: Db, sealed: string): Promise<void> {
   await insertNew(db, "person_secret", { secret_sealed: sealed });
 }
 
-/** The sealed secret, which must exist. */
+/** The sealed secret that signs sessions. Throws if the database has none. */
 export async function secretSealed(db: Db): Promise<string> {
   const row = await db.selectFrom("person_secret").select("secret_sealed").executeTakeFirst();
   return must(row, "the secret of sessions was made").secret_sealed;
 }
 
-/** The person, or undefined. */
+/** The person with the id, or undefined. */
 export function personById(db: Db, id: string): Promise<PersonRow | undefined> {
   return db.selectFrom("people").selectAll().where("id", "=", id).executeTakeFirst();
 }
 
 /**
- * The person, or undefined; locks the row. Code that opens a session takes this lock and then
- * checks the credentials again, and code that ends all sessions of a person takes it too. So no
- * session is opened unnoticed while all are being ended.
+ * The person with the id, or undefined; locks the person's row. Code that opens a session takes
+ * this lock and then checks the credentials again. Code that ends all sessions of a person takes
+ * the same lock. So no session is opened unnoticed while all sessions of the person are being
+ * ended.
  */
 export function lockPerson(tx: Tx, id: string): Promise<PersonRow | undefined> {
   return tx
@@ -91,8 +92,8 @@ export async function updatePassword(tx: Tx, personId: string, hash: string): Pr
 }
 
 /**
- * The projects of the person that are not deleted, with the person's roles, the oldest membership
- * first.
+ * The projects that the person is a member of, each with the person's role: the oldest membership
+ * first, and without deleted projects.
  */
 export async function membershipsOf(
   db: Db,
@@ -159,9 +160,9 @@ export async function extendSession(
 /** Sessions of a person: all, or one, or all but one. */
 export type SessionChoice = {
   readonly personId: string;
-  /** The id of the only session. */
+  /** The id of the one session that is meant; without it, all are meant. */
   readonly only?: string;
-  /** The id of the session that is left out; without it, or with null, none is left out. */
+  /** The id of a session that is left out; absent or null: none is left out. */
   readonly except?: string | null;
 };
 
@@ -181,14 +182,14 @@ export async function deleteSessions(tx: Db, choice: SessionChoice): Promise<str
  */
 export async function noteAddress(
   tx: Db,
-  use: {
+  signIn: {
     readonly personId: string;
     readonly address: string;
     readonly at: Date;
     readonly addressesMax: number;
   },
 ): Promise<{ isNew: boolean; isFirst: boolean }> {
-  const { personId, address, at, addressesMax } = use;
+  const { personId, address, at, addressesMax } = signIn;
   const earlier = await tx
     .selectFrom("person_addresses")
     .select("address")
@@ -202,6 +203,7 @@ export async function noteAddress(
       conflict.columns(["person_id", "address"]).doUpdateSet({ last_at: at }),
     )
     .execute();
+  // The address of this sign-in takes one of the `addressesMax` positions.
   const surplus = earlier.slice(addressesMax - 1).map((row) => row.address);
   if (surplus.length > 0) {
     await tx
@@ -225,17 +227,17 @@ export async function accountsOf(
 ): Promise<AccountRow[]> {
   const rows = db.selectFrom("person_accounts").selectAll().where("person_id", "=", personId);
   const all = await rows.orderBy("created_at").orderBy("id").execute();
-  // The id of an account of a provider begins with the URL of its issuer. Accounts with another URL
-  // belong to an issuer that the operator has replaced.
-  return all.filter(({ provider_id: id, account_id }) => {
-    if (id === "credential") return true;
-    return account_id.startsWith(`${settings[id as "oidc" | "github"]?.url} `);
+  // The id of an account with an identity provider begins with the URL of the issuer. If that is
+  // not the URL in the settings, the operator has replaced the issuer.
+  return all.filter(({ provider_id: providerId, account_id: accountId }) => {
+    if (providerId === "credential") return true;
+    return accountId.startsWith(`${settings[providerId as "oidc" | "github"]?.url} `);
   });
 }
 
 /**
- * Removes accounts with which a person can sign in: all, or the ones of one provider. Returns their
- * number.
+ * Removes accounts with which a person can sign in: all, or the ones of one provider. Returns the
+ * number of removed accounts.
  */
 export async function deleteAccounts(
   tx: Db,

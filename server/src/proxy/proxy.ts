@@ -45,11 +45,12 @@ type Arrival = {
   readonly atMs: number;
 };
 
+/** The size of the one buffer into which all connections to replicas read. */
 const readBufferBytes = 65_536;
 /** The memory for collecting answers that also go to a webhook. */
 const gatheredBytesMax = 256 * 1_048_576;
 
-/** One per platform. Call `close()` once the listener is closed. */
+/** Serves all calls of a platform. To be closed with `close()` once the listener is closed. */
 export class Proxy {
   readonly admission: CallAdmission;
   readonly apps: CalledApps;
@@ -90,6 +91,7 @@ export class Proxy {
     const { bodyBytesMax } = limits;
     const callParts = { ...common, bodyBytesMax, log, onEnd };
     this.#callParts = { ...callParts, whyEnded: (call) => whyEnded(call, { brokeOff, clock }) };
+    // The client of a run's call finds out itself why the replica ended.
     this.#runParts = { ...callParts, whyEnded: null, onEnd: (call) => this.#runs.delete(call) };
     this.#sockets = new SocketCalls({
       ...common,
@@ -132,7 +134,8 @@ export class Proxy {
 
   /**
    * Sends a run's call as if it were a plain call: to a replica of the live release, or into the
-   * app's line until one is free. Reports its progress and its end to `watcher`. Never throws.
+   * app's call line until a replica has a free slot. Reports the progress and the end of the call
+   * to `watcher`. Never throws.
    */
   run(request: RunRequest, watcher: RunWatcher): RunHandle {
     const { routes, log } = this.#options;
@@ -161,7 +164,10 @@ export class Proxy {
     return client;
   }
 
-  /** Refuses waiting and new calls, ends WebSockets, closes all idle connections to replicas. */
+  /**
+   * Refuses waiting and new calls, ends WebSockets and the calls of runs, and closes all idle
+   * connections to replicas.
+   */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -180,7 +186,7 @@ export class Proxy {
       if (admitted === null) return;
       if (!(admitted instanceof Promise)) return this.#serve(arrival, admitted);
       admitted
-        .then((later) => this.#serve(arrival, later))
+        .then((settled) => this.#serve(arrival, settled))
         .catch((error: unknown) => this.#refuse(arrival, this.#unexpected(error, arrival.runId)));
     } catch (error) {
       this.#refuse(arrival, this.#unexpected(error, arrival.runId));
@@ -194,14 +200,15 @@ export class Proxy {
     if (arrival.client.isGone) return;
     const refusal = this.#refusalOf(route);
     if (refusal !== null) return this.#refuse(arrival, refusal);
-    const coded = codedBody(route, admitted.fields);
-    if (coded !== null) return this.#refuse(arrival, coded);
+    const codingFault = codedBody(route, admitted.fields);
+    if (codingFault !== null) return this.#refuse(arrival, codingFault);
     if (target.isAsync) return this.#acceptAsync(arrival, admitted);
     if (target.webhookEndpoint !== null)
       return this.#serveForwarded(arrival, admitted, target.webhookEndpoint);
     this.#send(arrival, admitted, linesFor(admitted, arrival.origin));
   }
 
+  /** Sends the call to a replica, or into the app's call line. */
   #send(
     arrival: Arrival,
     { target, fields, route }: Admitted,
@@ -234,21 +241,28 @@ export class Proxy {
   }
 
   /** Sends the call to the app, and its answer to the caller and to the webhook. */
-  #serveForwarded(arrival: Arrival, admitted: Admitted, url: string): void {
+  #serveForwarded(arrival: Arrival, admitted: Admitted, webhookUrl: string): void {
     const { forwarding } = this.#options;
     const { route } = admitted;
     const { client, origin, runId } = arrival;
-    const fault = forwarding.check(url);
+    const fault = forwarding.check(webhookUrl);
     if (fault !== null) return this.#refuse(arrival, fault);
     const lines = linesFor(admitted, origin);
     const platformFields = readPlatformFields(lines, { isAsync: false, isForwarded: true });
     if (platformFields instanceof Fault) return this.#refuse(arrival, platformFields);
     const { projectId, appId } = route;
-    const forwarded = { runId, projectId, appId, url, secret: platformFields.webhookSecret };
+    const forwarded = {
+      runId,
+      projectId,
+      appId,
+      url: webhookUrl,
+      secret: platformFields.webhookSecret,
+    };
     const forwardingClient = new ForwardingClient(client, forwarded, forwarding, this.#gathered);
     this.#send(arrival, admitted, platformFields.lines, forwardingClient);
   }
 
+  /** Hands the call over to be executed later. */
   #acceptAsync(arrival: Arrival, admitted: Admitted): void {
     const { asyncAccept, forwarding } = this.#options;
     const { target, route, fields } = admitted;
@@ -279,6 +293,7 @@ export class Proxy {
     fault: Fault,
     client: Client = arrival.client,
   ): void {
+    // The caller learns only of the fault; its cause is for the operator.
     if (fault.code === "unavailable" && fault.cause !== undefined) {
       this.#options.log.error({ err: fault.cause, runId }, "a call could not be let in");
     }

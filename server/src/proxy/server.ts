@@ -1,6 +1,6 @@
-// The platform's only HTTP listener: calls of apps go to the proxy, everything else to a fallback,
-// without a router in between. Its limits keep strangers from holding connections open, and it
-// stops gracefully.
+// The platform's only HTTP listener. It hands calls of apps to the proxy and everything else to a
+// fallback, without a router in between. Its limits keep strangers from holding connections open.
+// It can let running requests end before it closes.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -55,7 +55,10 @@ export type ListenerParts = {
 export type ListenerTimes = {
   /** How long a whole head may take. Bodies of calls are limited by the deadlines of the calls. */
   readonly headMs: number;
-  /** How long a body may take if its request is no call, or is a call that is already answered. */
+  /**
+   * How long a body, and each further MiB of it, may take if its request is no call, or is a call
+   * that is already answered.
+   */
   readonly bodyMs: number;
   /** How long a client may read nothing of its answer. */
   readonly stalledMs: number;
@@ -86,7 +89,9 @@ const defaultTimes: ListenerTimes = {
   stalledMs: 60_000,
   keepAliveMs: 75_000,
 };
+/** How often Node's server looks for heads that are late. */
 const headCheckMs = 5_000;
+/** After this silence, the system probes whether the client's machine still answers. */
 const keepAliveProbeMs = 60_000;
 const connectionsMax = 20_000;
 /** How often idle connections are closed while the listener drains. */
@@ -97,6 +102,7 @@ export function createListener(parts: ListenerParts): Listener {
   const { clock } = parts;
   const times = { ...defaultTimes, ...parts.times };
   const shutdown = new Shutdown();
+  // An upgrade request that fails this condition is answered as an ordinary request.
   const server = createNodeServer(
     times,
     (request) =>
@@ -119,9 +125,9 @@ export function createListener(parts: ListenerParts): Listener {
     server,
     listen: ({ host, port }) => listen(server, host, port),
     drain: async ({ drainMs }) => {
-      const running = new Set(open);
-      shutdown.begin(running);
-      await drain({ server, running, plain, drainMs, clock });
+      const remaining = new Set(open);
+      shutdown.begin(remaining);
+      await drain({ server, remaining, plain, drainMs, clock });
     },
     close: () => close(server, open),
   };
@@ -130,18 +136,18 @@ export function createListener(parts: ListenerParts): Listener {
 /** Knows whether the listener drains, and which connections may then still send requests. */
 class Shutdown {
   /** The connections that were open when the drain began and still are; null before. */
-  #running: ReadonlySet<Duplex> | null = null;
+  #remaining: ReadonlySet<Duplex> | null = null;
 
-  begin(running: ReadonlySet<Duplex>): void {
-    this.#running = running;
+  begin(remaining: ReadonlySet<Duplex>): void {
+    this.#remaining = remaining;
   }
 
   get hasBegun(): boolean {
-    return this.#running !== null;
+    return this.#remaining !== null;
   }
 
   refuses({ socket }: IncomingMessage): boolean {
-    return this.#running !== null && !this.#running.has(socket);
+    return this.#remaining !== null && !this.#remaining.has(socket);
   }
 }
 
@@ -153,17 +159,17 @@ function createNodeServer(
   const server = createServer({
     headersTimeout: headMs,
     connectionsCheckingInterval: Math.min(headCheckMs, headMs),
-    // The total time of an upload has no limit; see SlowBodies.
+    // Node's limit on the total time of a request is off: `SlowBodies` limits bodies instead.
     requestTimeout: 0,
     keepAliveTimeout: keepAliveMs,
     maxHeaderSize: headBytesMax,
     noDelay: true,
-    // A client whose machine is gone must not keep its position in a line.
+    // TCP probes find out that a client's machine is gone: its call must not stay in a call line.
     keepAlive: true,
     keepAliveInitialDelay: keepAliveProbeMs,
     optimizeEmptyRequests: true,
     insecureHTTPParser: false,
-    // `unfitness` refuses requests without a Host, since node's own refusal says nothing.
+    // `unfitness` refuses requests without a Host, since Node's own refusal gives no reason.
     requireHostHeader: false,
     shouldUpgradeCallback,
   });
@@ -208,7 +214,7 @@ function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup)
   };
   server.on("request", serve);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
-    // For calls, the app decides whether it wants the body.
+    // For a call, the app decides whether it wants the body, so nothing is written here.
     if (!isCall(parts, request) && !shutdown.refuses(request) && unfitness(request) === null)
       response.writeContinue();
     serve(request, response);
@@ -236,12 +242,13 @@ type PlainSetup = ListenerParts & {
 };
 
 /**
- * Makes each new connection a plain one, which refuses calls while the listener drains. The result
- * always holds the connections that are still plain.
+ * Makes each new connection a plain one. A connection that begins while the listener drains refuses
+ * calls. The returned set always holds the connections that are still plain.
  */
 function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnection> {
   const { handlePlain, trustedProxies, clock, deadlines, times, shutdown } = setup;
   const connections = new Set<PlainConnection>();
+  // Node's own handler of new connections, which makes its HTTP server read them.
   const [attach] = server.listeners("connection");
   if (handlePlain === undefined || attach === undefined) return connections;
   server.off("connection", attach as (socket: Socket) => void);
@@ -262,7 +269,7 @@ function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnecti
     idleMs: times.keepAliveMs,
     stalledMs: times.stalledMs,
   };
-  // New connections start as plain ones even while the listener drains: at node's server
+  // New connections start as plain ones even while the listener drains. If Node's server had them,
   // `closeIdleConnections` would close them before they have sent anything.
   const refusing: PlainParts = {
     ...parts,
@@ -277,7 +284,7 @@ function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnecti
   return connections;
 }
 
-/** Returns a function that gives the current `Date` line, which it makes once a second. */
+/** Returns a function that gives the current `Date` line. It makes at most one a second. */
 function dateLiner(clock: Clock): () => string {
   let second = -1;
   let line = "";
@@ -304,7 +311,10 @@ function upgradeHandlerOf(parts: ListenerParts, request: IncomingMessage): TakeU
   return fallbackUpgrade.takes(request.url ?? "/") ? fallbackUpgrade.take : null;
 }
 
-/** Other upgrades are answered as plain requests (RFC 9110, 7.8). */
+/**
+ * Whether the request asks for a WebSocket. A request to upgrade to anything else is answered as if
+ * it did not ask for that (RFC 9110, 7.8).
+ */
 function isWebSocket(request: IncomingMessage): boolean {
   const asksForWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
   return asksForWebSocket && request.method === "GET" && unfitness(request) === null;
@@ -323,22 +333,22 @@ function listen(server: Server, host: string, port: number): Promise<AddressInfo
 type Drain = {
   readonly server: Server;
   /** The connections that were open when the drain began and still are. */
-  readonly running: Set<Duplex>;
+  readonly remaining: Set<Duplex>;
   readonly plain: ReadonlySet<PlainConnection>;
   readonly drainMs: number;
   readonly clock: Clock;
 };
 
-async function drain({ server, running, plain, drainMs, clock }: Drain): Promise<void> {
+async function drain({ server, remaining, plain, drainMs, clock }: Drain): Promise<void> {
   const deadlineMs = clock.monotonicMs() + drainMs;
   for (;;) {
     server.closeIdleConnections();
     for (const connection of plain) connection.closeIdle(clock.monotonicMs());
-    for (const socket of running) {
+    for (const socket of remaining) {
       if (clock.monotonicMs() >= deadlineMs) socket.destroy();
-      if (socket.destroyed) running.delete(socket);
+      if (socket.destroyed) remaining.delete(socket);
     }
-    if (running.size === 0) return;
+    if (remaining.size === 0) return;
     await clock.sleep(idleCheckMs);
   }
 }

@@ -12,7 +12,7 @@ import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { runStatesBefore } from "./run-states.ts";
 
-/** A run to be stored, which is then accepted. */
+/** A run that is about to be stored. It is accepted once it is stored. */
 export type NewRun = AppKey & {
   readonly runId: RunId;
   readonly releaseId: ReleaseId;
@@ -26,7 +26,7 @@ export type NewRun = AppKey & {
   readonly retriesMax: number;
   readonly webhookEndpoint: string | null;
   readonly webhookSecretSealed: string | null;
-  /** This platform processes the run at once, and so gets its lease. */
+  /** True if this platform processes the run at once, and so gets the run's lease. */
   readonly isHeld: boolean;
 };
 
@@ -38,14 +38,15 @@ export type RunWork = HeldRun &
   Omit<NewRun, "releaseId" | "clientAddress" | "isHeld"> & {
     /** The number of attempts so far. */
     readonly attempt: number;
-    /** The number of recorded starts; `attempt` leaves out those that did not happen. */
+    /** The number of recorded starts. `attempt` does not count the starts that did not happen. */
     readonly starts: number;
     /**
-     * The time since which the run could have had a replica, in milliseconds since the epoch: at
-     * first the time of its acceptance. The runner moves it if the app could not run meanwhile.
+     * The Unix time in milliseconds from which the run's wait for a replica counts. The store gives
+     * the time of the run's acceptance; the runner replaces it with a later time if the app was
+     * stopped, or no platform was running, after the acceptance.
      */
     readonly waitsSinceMs: number;
-    /** The only release that may run it; null or absent: any release may. */
+    /** The only release that may execute the run; null or absent: any release may. */
     readonly onlyReleaseId?: ReleaseId | null;
   };
 
@@ -71,21 +72,22 @@ export type RunReturn = HeldRun & {
   readonly delayMs: number;
   readonly statusCode: number | null;
   readonly reason: string | null;
-  /** Counted attempts so far. */
+  /** The number of attempts that count so far. */
   readonly attempt: number;
 };
 
 export type RunStoreOptions = {
   readonly db: Db;
-  /** The id of this process, unique among running platforms. */
+  /** The id of this instance: unique among running platforms, and the same after a restart. */
   readonly holder: string;
   readonly leaseMs: number;
 };
 
+/** The maximum number of apps that `appsWithWork` returns. */
 const appsMax = 1_000;
 /**
- * Larger bodies are sent as parameters of their own: an element of an array is converted to text of
- * twice its length, which blocks the event loop.
+ * A body above this size is sent as a separate parameter. As an element of an array it would be
+ * converted to text of twice its length, which blocks the event loop.
  */
 const largeBytes = 32 * 1_024;
 
@@ -129,37 +131,41 @@ export class RunStore {
         select id, project_id, app_id, release_id, case when is_held then 'queued' else 'pending' end, method,
                split_part(target, '?', 1), client_address, retries_max, webhook_endpoint, webhook_secret_sealed,
                clock_timestamp(), clock_timestamp(), case when is_held then clock_timestamp() end, case when is_held then ${this.#holder} end,
-               is_held::int, case when is_held then ${this.#until()} end
+               is_held::int, case when is_held then ${this.#leaseEnd()} end
           from given
       )
       insert into run_requests (run_id, target, lines, body) 
       select id, target, lines, coalesce(body, (select body from large where large.id = given.id)) from given`.execute(
       tx,
     );
-    const waiting = new Set(runs.filter((run) => !run.isHeld).map((run) => run.appId));
-    for (const appId of waiting) await notify(tx, "runs", appId);
+    const appsWithPending = new Set(runs.filter((run) => !run.isHeld).map((run) => run.appId));
+    for (const appId of appsWithPending) await notify(tx, "runs", appId);
   }
 
   /**
-   * Records that attempts are about to be sent, and extends their leases. False for a run that must
-   * not be sent, since its lease is lost or somebody has cancelled it. May be called again for the
-   * same attempt with another replica, if the first replica has received nothing.
+   * Records that attempts are about to be sent, and extends the leases of their runs. The answer is
+   * false for a run that must not be sent, since its lease is lost or somebody has cancelled it.
+   * May be called again for the same attempt with another replica, if the first replica has
+   * received nothing.
    */
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       update runs set state = 'running', replica_id = given.replica_id, started_at = clock_timestamp(),
-             attempt = attempt + (state = 'queued')::int, starts = starts + (state = 'queued')::int, lease_until = ${this.#until()},
+             attempt = attempt + (state = 'queued')::int, starts = starts + (state = 'queued')::int, lease_until = ${this.#leaseEnd()},
              started_release_ids[starts + (state = 'queued')::int] = given.release_id
         from unnest(${starts.map((one) => one.runId)}::uuid[], ${starts.map((one) => one.epoch)}::bigint[],
                     ${starts.map((one) => one.replicaId)}::text[], ${starts.map((one) => one.releaseId)}::uuid[])
                as given (id, epoch, replica_id, release_id)
-       where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
+       where runs.id = given.id and ${this.#hasLease()} and state in ('queued', 'running')
          and cancel_requested_at is null
       returning runs.id, lease_epoch as epoch`.execute(this.#db);
     return answersFor(starts, rows);
   }
 
-  /** Ends runs, within `tx`. False for a run whose lease is lost: nothing was written for it. */
+  /**
+   * Ends runs, within `tx`. The answer is false for a run whose lease is lost: nothing was written
+   * for that run.
+   */
   async finish(ends: readonly RunEnd[], tx: Db): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       update runs set state = given.state, status_code = given.status_code, reason = given.reason,
@@ -169,22 +175,23 @@ export class RunStore {
                     ${ends.map((one) => one.state)}::text[], ${ends.map((one) => one.statusCode)}::smallint[],
                     ${ends.map((one) => one.reason)}::text[])
              as given (id, epoch, state, status_code, reason)
-       where runs.id = given.id and ${this.#isHeld()} and ${mayBecomeGiven}
+       where runs.id = given.id and ${this.#hasLease()} and ${mayBecomeGiven}
       returning runs.id, lease_epoch as epoch`.execute(tx);
     const answers = answersFor(ends, rows);
     const ended = ends.filter((_, index) => answers[index]);
     await this.#keepResults(ended, tx);
-    // The requests of other runs stay, so that these can be redriven.
-    const done = ended
+    // A run that failed or timed out keeps its request, so that it can be redriven.
+    const neverRedriven = ended
       .filter(({ state }) => state === "success" || state === "cancelled")
       .map(({ runId }) => runId);
-    if (done.length > 0) await tx.deleteFrom("run_requests").where("run_id", "in", done).execute();
+    if (neverRedriven.length > 0)
+      await tx.deleteFrom("run_requests").where("run_id", "in", neverRedriven).execute();
     return answers;
   }
 
   /**
-   * Gives runs back for a later retry, or ends those that somebody has cancelled. False for a run
-   * whose lease is lost.
+   * Gives runs back for a later retry, or ends those that somebody has cancelled. The answer is
+   * false for a run whose lease is lost.
    */
   async giveBack(returns: readonly RunReturn[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
@@ -195,9 +202,9 @@ export class RunStore {
                     ${returns.map((one) => one.delayMs)}::float8[], ${returns.map((one) => one.statusCode)}::smallint[],
                     ${returns.map((one) => one.reason)}::text[], ${returns.map((one) => one.attempt)}::smallint[])
              as given (id, epoch, delay_ms, status_code, reason, attempt)
-       where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
+       where runs.id = given.id and ${this.#hasLease()} and state in ('queued', 'running')
       returning runs.id, lease_epoch as epoch, state
-      ), ${deletedOf(sql`given_back`)}
+      ), ${requestDeletion(sql`given_back`)}
       select id, epoch from given_back`.execute(this.#db);
     return answersFor(returns, rows);
   }
@@ -208,7 +215,7 @@ export class RunStore {
       update runs set state = 'pending', due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond',
              lease_holder = null, lease_until = null
         from unnest(${held.map((one) => one.runId)}::uuid[], ${held.map((one) => one.epoch)}::bigint[]) as given (id, epoch)
-       where runs.id = given.id and ${this.#isHeld()} and state = 'queued'`.execute(this.#db);
+       where runs.id = given.id and ${this.#hasLease()} and state = 'queued'`.execute(this.#db);
   }
 
   /** This platform's runs with a cancel request. */
@@ -239,8 +246,9 @@ export class RunStore {
   }
 
   /**
-   * Everything needed to process claimed runs. Omits runs whose lease was lost meanwhile, even if
-   * this platform has claimed them again: it already holds them, and would begin them twice.
+   * Everything needed to process claimed runs. Omits a run whose lease was lost meanwhile, even if
+   * this platform has claimed the run again since: whoever made the second claim begins the run,
+   * and it must not begin twice.
    */
   async read(held: readonly HeldRun[]): Promise<OrphanRun[]> {
     const epochs = new Map(held.map(({ runId, epoch }) => [runId, epoch]));
@@ -260,6 +268,7 @@ export class RunStore {
       ])
       .select(["runs.replica_id as replicaId", "runs.accepted_at", "runs.cancel_requested_at"])
       .select(
+        // A run with a build is a file run: only the release of that build may execute it.
         sql<ReleaseId | null>`case when runs.build_id is not null then runs.release_id end`.as(
           "onlyReleaseId",
         ),
@@ -292,7 +301,8 @@ export class RunStore {
 
   /**
    * Finds up to `limit` queued runs whose lease has expired, since their platform is gone. Makes
-   * them pending again, or cancelled if somebody asked for it. Returns how many.
+   * each pending again, or cancelled if somebody has asked to cancel it. Returns the number of
+   * these runs.
    */
   async reapQueued(limit: number): Promise<number> {
     const { rows } = await sql<{ app_id: AppId }>`
@@ -302,12 +312,15 @@ export class RunStore {
       ), reaped as (
       update runs set ${pendingOrCancelled({ statusCode: sql`null`, reason: sql`null` })}, lease_epoch = lease_epoch + 1
         from lost where runs.id = lost.id returning runs.id, app_id, state
-      ), ${deletedOf(sql`reaped`)}
+      ), ${requestDeletion(sql`reaped`)}
       select app_id from reaped`.execute(this.#db);
     return rows.length;
   }
 
-  /** The replicas that this platform's runs were sent to before its restart. */
+  /**
+   * The runs that run in this platform's name, such as those from before its restart, each with the
+   * replica that it was sent to.
+   */
   async leftRunning(): Promise<
     { readonly runId: RunId; readonly appId: AppId; readonly replicaId: ReplicaId }[]
   > {
@@ -323,8 +336,8 @@ export class RunStore {
   }
 
   /**
-   * What is stored of a replica. `address` null: it has stopped, or has no address yet.
-   * `isReclaimed`: it ends, or has ended, because it was reclaimed.
+   * What is stored of a replica. `address` is null if the replica has stopped, or has no address
+   * yet. `isReclaimed` is true if the replica ends, or has ended, because it was reclaimed.
    */
   async replicaOf(
     replicaId: ReplicaId,
@@ -358,11 +371,13 @@ export class RunStore {
     if (values.length > 0) await tx.insertInto("run_results").values(values).execute();
   }
 
-  #isHeld(): RawBuilder<boolean> {
+  /** The SQL condition that this platform still has the lease of the `given` run. */
+  #hasLease(): RawBuilder<boolean> {
     return sql<boolean>`(lease_epoch = given.epoch and lease_holder = ${this.#holder})`;
   }
 
-  #until(): RawBuilder<unknown> {
+  /** The SQL expression for the time at which a lease ends that begins now. */
+  #leaseEnd(): RawBuilder<unknown> {
     return sql`clock_timestamp() + ${this.#leaseMs} * interval '1 millisecond'`;
   }
 }
@@ -395,28 +410,28 @@ const mayBecomeGiven = sql<boolean>`(${sql.join(
 )})`;
 
 /**
- * The columns of a run that loses its holder: pending again, or cancelled if somebody asked for it.
- * `why` tells how its latest attempt failed, if known.
+ * The assignments for a run that loses its holder: the run becomes pending again, or cancelled if
+ * somebody has asked to cancel it. `failure` tells how its latest attempt failed, if known.
  */
 function pendingOrCancelled(
-  why: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>,
+  failure: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>,
 ): RawBuilder<unknown> {
   const unlessCancelled = (
     value: RawBuilder<unknown>,
-    cancelled: RawBuilder<unknown>,
+    valueIfCancelled: RawBuilder<unknown>,
   ): RawBuilder<unknown> =>
-    sql`case when cancel_requested_at is null then ${value} else ${cancelled} end`;
+    sql`case when cancel_requested_at is null then ${value} else ${valueIfCancelled} end`;
   return sql`
     state = ${unlessCancelled(sql`'pending'`, sql`'cancelled'`)},
     ended_at = ${unlessCancelled(sql`null`, sql`clock_timestamp()`)},
-    status_code = ${unlessCancelled(sql`coalesce(${why.statusCode}, runs.status_code)`, sql`null`)},
-    reason = ${unlessCancelled(sql`coalesce(${why.reason}, runs.reason)`, sql`'It was cancelled.'`)},
+    status_code = ${unlessCancelled(sql`coalesce(${failure.statusCode}, runs.status_code)`, sql`null`)},
+    reason = ${unlessCancelled(sql`coalesce(${failure.reason}, runs.reason)`, sql`'It was cancelled.'`)},
     webhook_secret_sealed = ${unlessCancelled(sql`webhook_secret_sealed`, sql`null`)},
     lease_holder = null, lease_until = null`;
 }
 
-/** Deletes the requests of the cancelled runs. */
-function deletedOf(changed: RawBuilder<unknown>): RawBuilder<unknown> {
+/** A part of a statement that deletes the requests of those `changed` runs that are cancelled. */
+function requestDeletion(changed: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     deleted as (delete from run_requests using ${changed} as gone where run_id = gone.id and gone.state = 'cancelled')`;
 }
@@ -428,8 +443,8 @@ function hasLargeBody({ body }: NewRun): boolean {
 type Written = { readonly id: RunId; readonly epoch: number };
 
 /**
- * Whether each run was written, in the order of `runs`. Compares epochs too: one batch may contain
- * a run twice, with an old and a new lease of this process.
+ * Whether each run is among the written rows, in the order of `runs`. Compares epochs too: one
+ * batch may contain a run twice, with an old and a new lease of this process.
  */
 function answersFor(runs: readonly HeldRun[], rows: readonly Written[]): boolean[] {
   const written = new Set(rows.map(({ id, epoch }) => `${id} ${epoch}`));

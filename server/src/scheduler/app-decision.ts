@@ -54,9 +54,9 @@ export type AppDecision = {
   readonly ends: readonly { readonly replica: Replica; readonly reason: string }[];
   /** The live release first. Empty: no calls are taken, or no replica is needed. */
   readonly served: readonly ServedDecision[];
-  /** Replicas of replaced releases, which serve until their successors do. */
+  /** The replicas of replaced releases, which serve until their successors can. */
   readonly leaving: Division & { readonly replicas: readonly Replica[] };
-  /** Why it is useless for calls to wait while no replica takes them; undefined: it may help. */
+  /** Why calls would wait in vain while no replica takes them; undefined: waiting may help. */
   readonly failure: StartFailure | undefined;
   /** What the next turn has to know; undefined: nothing. */
   readonly state: DecidedState | undefined;
@@ -66,8 +66,8 @@ export type AppDecision = {
 const leaveSlackMs = 60_000;
 
 /**
- * How long calls wait for a backend that does not answer: an engine that is restarted is back by
- * then.
+ * How long calls wait for a backend that does not answer. An engine that is being restarted answers
+ * again within this time.
  */
 const outagePatienceMs = 10_000;
 
@@ -99,18 +99,22 @@ function refusalOf({ route, stop }: AppReading): Refusal | undefined {
   return stop === undefined ? undefined : { kind: stop.code, reason: stop.reason, retryAtMs: null };
 }
 
-/** Ends all replicas but those on trial: no release takes calls, or the app is stopped or gone. */
+/**
+ * Ends all replicas but those that are held for a trial or a promotion. Used when no release takes
+ * calls, or the app is stopped or deleted.
+ */
 function withoutCalls(
   { route, replicas, load, nowMs }: AppReading,
   refusal: Refusal | undefined,
 ): AppDecision {
   const servedIds = [route?.live?.releaseId, route?.rollOut?.release.releaseId];
   const ending = replicas.filter(({ state, heldUntilMs, release }) => {
+    // The hold of a replica ends when its release is served.
     const isHeld = nowMs < heldUntilMs && !servedIds.includes(release.releaseId);
     return state !== "draining" && !isHeld;
   });
   const reason = endReasons[refusal?.kind ?? "no_release"];
-  // A deleted app is forgotten once no replica is left and no call waits for it.
+  // A deleted app is forgotten once it has no replicas and no waiting calls.
   const isForgotten = route === undefined && replicas.length === 0 && load.waiting === 0;
   return {
     ends: ending.map((replica) => ({ replica, reason })),
@@ -136,14 +140,15 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
     live.settings.minReplicaCount === 0;
   if (isAsleep && reading.state === undefined)
     return { ends: [], served: [], leaving: nothingLeaving, failure: noCapacity, state: undefined };
-  const { leaving, ends } = othersOf(reading, route);
+  const { leaving, ends } = unservedReplicas(reading, route);
   const serving = [...served.flatMap((entry) => entry.replicas), ...leaving];
   const state = stateNow(reading, { route, live, serving });
   const { starts, rollOutStarts } = state;
   const decisions = decideEach(reading, { served, serving, history: state.history });
   const needed = decisions.map(({ desired }) => desired);
+  // The last division is that of the leaving replicas.
   const divisions = divide(partiesOf(served, leaving, needed));
-  const isCalm = starts === undefined && rollOutStarts === undefined;
+  const hasNoFailedStarts = starts === undefined && rollOutStarts === undefined;
   return {
     ends,
     served: served.map((entry, index) => ({
@@ -153,8 +158,9 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
     })),
     leaving: { ...(divisions.at(-1) ?? noShare), replicas: leaving },
     failure: noCapacity ?? shownFailure(starts, nowMs),
+    // An app that sleeps, and whose starts have not failed, leaves the next turn nothing to know.
     state:
-      isAsleep && needed[0] === 0 && isCalm
+      isAsleep && needed[0] === 0 && hasNoFailedStarts
         ? undefined
         : { ...state, history: decisions[0]?.history ?? state.history },
   };
@@ -174,10 +180,10 @@ function targetsOf(
 }
 
 /**
- * Which replicas of other releases serve until their successors do, and which end. A held replica
- * is in neither list.
+ * Which replicas of releases that are not served stay until their successors can serve, and which
+ * end. A replica that is held for a trial or a promotion is in neither list.
  */
-function othersOf(
+function unservedReplicas(
   { replicas, nowMs }: AppReading,
   { live, rollOut, refusedReleaseId }: SchedulerRoute,
 ): { readonly leaving: readonly Replica[]; readonly ends: AppDecision["ends"] } {
@@ -185,7 +191,7 @@ function othersOf(
   const servedIds = [live?.releaseId, rollOut?.release.releaseId];
   const others = replicas.filter(
     (replica) =>
-      isWanted(replica) &&
+      isStartingOrReady(replica) &&
       nowMs >= replica.heldUntilMs &&
       !servedIds.includes(replica.release.releaseId),
   );
@@ -207,7 +213,7 @@ function othersOf(
   };
 }
 
-/** The app's state, without outdated failures. */
+/** The app's state in this turn: the state after its last turn, without outdated failures. */
 function stateNow(
   { state, nowMs }: AppReading,
   context: {
@@ -218,17 +224,19 @@ function stateNow(
 ): DecidedState {
   const { route, live, serving } = context;
   const { rollOutStarts } = state ?? {};
+  // If the release of the roll-out has become the live one, its failed starts are now those of the
+  // live release.
   const isPromoted = rollOutStarts?.releaseId === live.releaseId;
   const starts = isPromoted ? rollOutStarts : state?.starts;
-  const next = route.rollOut?.release.releaseId;
+  const rollOutReleaseId = route.rollOut?.release.releaseId;
   return {
-    history: state?.history ?? newHistory(serving.filter(isWanted).length, nowMs),
+    history: state?.history ?? newHistory(serving.filter(isStartingOrReady).length, nowMs),
     starts: currentStarts(starts, live.releaseId, serving, nowMs),
-    rollOutStarts: currentStarts(rollOutStarts, next, serving, nowMs),
+    rollOutStarts: currentStarts(rollOutStarts, rollOutReleaseId, serving, nowMs),
   };
 }
 
-/** How many replicas of each served release would serve all calls. */
+/** How many replicas each served release would need to serve all calls alone. */
 function decideEach(
   { load, useOf, nowMs }: AppReading,
   context: {
@@ -258,21 +266,23 @@ function partiesOf(
     needed: needed[index] ?? 0,
     ready: replicas.filter(isServing).length,
   }));
+  // The leaving replicas stand in for the live release, which comes first, so its need is theirs.
   return [...parties, { target: 0, needed: needed[0] ?? 0, ready: leaving.length }];
 }
 
-/** Why it is useless for calls to wait for the release; undefined: it may soon get a replica. */
+/** Why calls would wait in vain for the release; undefined: it may soon get a replica. */
 function failureOf(choice: ComputeChoice | undefined, nowMs: number): StartFailure | undefined {
   if (choice === undefined || choice.ok || choice.why === "full") return undefined;
   const { reason } = choice;
   if (choice.why !== "outage") return { kind: "no_capacity", reason, retryAtMs: null };
   const { sinceMs } = choice;
+  // Calls wait through the first period. From then on, the next try is at the end of each period.
   const periods = Math.floor((nowMs - sinceMs) / outagePatienceMs);
   return periods === 0
     ? undefined
     : { kind: "outage", reason, retryAtMs: sinceMs + (periods + 1) * outagePatienceMs };
 }
 
-function isWanted({ state }: Replica): boolean {
+function isStartingOrReady({ state }: Replica): boolean {
   return state === "starting" || state === "ready";
 }

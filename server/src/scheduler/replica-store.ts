@@ -22,7 +22,9 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
     this.#db = db;
   }
 
-  /** Inserts one row in state `starting`. Takes share locks on the rows it refers to. */
+  /**
+   * Inserts one row in state `starting`. Takes share locks on the rows that the new row refers to.
+   */
   async insert(row: replicaRows.NewReplicaRow): Promise<void> {
     await this.#db
       .insertInto("replicas")
@@ -49,17 +51,21 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
       .execute();
   }
 
-  /** Updates one row by id, naming the states it may leave; locks that row. */
+  /** Updates the row of one replica, unless its state does not permit the change. Locks the row. */
   async change(replicaId: ReplicaId, change: replicaRows.ReplicaChange): Promise<void> {
     await this.#db
       .updateTable("replicas")
       .set(columnsOf(change))
       .where("id", "=", replicaId)
+      // A replica that has started stays in state `starting` until it is ready.
       .where("state", "in", change.kind === "started" ? ["starting"] : statesBefore(change.kind))
       .execute();
   }
 
-  /** Updates all these rows in one statement. Locks them in order of their ids, like metering. */
+  /**
+   * Records in one statement when replicas were last seen. Locks their rows in the order of the
+   * ids, as metering does, so that the two do not deadlock.
+   */
   async seen(heartbeats: readonly replicaRows.Heartbeat[]): Promise<void> {
     await sql`
       with running as (
@@ -73,8 +79,8 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   }
 
   /**
-   * Takes over rows that no platform looks after, then reads the rows of this backend: oldest
-   * first, each with the settings of its release.
+   * Takes over rows that no platform looks after, then reads the rows of all replicas of this
+   * backend that have not stopped: oldest first, each with the settings of its release.
    */
   async alive(backend: replicaRows.Backend): Promise<readonly replicaRows.AliveRow[]> {
     const { instanceId, name } = backend;
@@ -119,11 +125,13 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
 
   /**
    * Takes over the rows without an instance, and on a shared backend those of the installation's
-   * other instances. An instance without an installation's id counts by its own id. Locks the rows.
+   * other instances. If an instance has stored no id of an installation, its own id counts as that
+   * id. Locks the rows.
    */
   async #takeOver(backend: replicaRows.Backend): Promise<void> {
     const { instanceId, installationId, name, isShared } = backend;
-    const others = this.#db
+    // Selects nothing if the backend is not shared.
+    const otherInstances = this.#db
       .selectFrom("instances")
       .select("id")
       .where(sql`coalesce(installation_id, id)`, "=", installationId)
@@ -132,13 +140,15 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
     await this.#db
       .updateTable("replicas")
       .set({ instance_id: instanceId })
-      .where((row) => row.or([row("instance_id", "is", null), row("instance_id", "in", others)]))
+      .where((row) =>
+        row.or([row("instance_id", "is", null), row("instance_id", "in", otherInstances)]),
+      )
       .where("driver", "=", name)
       .where("stopped_at", "is", null)
       .execute();
   }
 
-  /** Counts the unstopped rows of other instances or drivers. No locks. */
+  /** Counts the replicas of other instances or drivers that have not stopped. No locks. */
   async countOthers({ instanceId, name }: replicaRows.Backend): Promise<number> {
     const running = this.#db.selectFrom("replicas").where("stopped_at", "is", null);
     return await countRows(
@@ -148,7 +158,7 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
     );
   }
 
-  /** Reads the state of all apps, in no order. No locks. */
+  /** Reads the stored scaling state of all apps, in no order. No locks. */
   async scaling(): Promise<readonly replicaRows.StoredScaling[]> {
     return await this.#db.selectFrom("app_scaling").selectAll().execute();
   }
@@ -199,8 +209,8 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
 }
 
 /**
- * The settings of a stored replica; defaults if they cannot be read. Such a replica receives no
- * calls, but it must be ended and its end recorded.
+ * The settings of a stored replica, or defaults if its settings cannot be read. A replica with
+ * unreadable settings receives no calls, but it must be ended and its end must be recorded.
  */
 function settingsOf(
   appId: AppId,
@@ -234,7 +244,8 @@ function columnsOf(change: replicaRows.ReplicaChange) {
         state: "stopped" as const,
         reason: change.reason,
         exit_code: change.exitCode,
-        // The platform may learn of the start only after the end; the replica then ran for no time.
+        // The platform may learn of the start only after the end. The replica then counts as having
+        // run for no time.
         stopped_at: sql<Date>`greatest(${at}::timestamptz, started_at)`,
       };
     default:
@@ -271,13 +282,13 @@ export async function readAppsOf(
 }
 
 /**
- * The step that deletes the rows of replicas that stopped before `before`, of one app, or of all
- * apps if `appId` is undefined. A row that is not metered yet stays, unless its replica never
- * started: then there is nothing to meter.
+ * The step that deletes the rows of replicas that stopped before `before`: those of one app, or of
+ * all apps if `appId` is undefined. A row that is not metered yet stays, unless its replica never
+ * started, so that there is nothing to meter.
  */
 export function stoppedReplicasStep(db: Db, before: Date, appId?: AppId): RemovalStep {
   const hasStopped = sql`stopped_at < ${before} and (is_metered or started_at is null)`;
-  // The condition on `created_at` is for the index by app.
+  // The condition on `created_at` only lets the database use the index by app.
   const which =
     appId === undefined
       ? hasStopped

@@ -1,5 +1,6 @@
-// Rows of deliveries in progress: inserted, found, claimed, and updated after an attempt. Every
-// change of a held row names the epoch of its lease. All times are the database's.
+// Inserts the rows of deliveries, finds and claims those that wait, and updates them after an
+// attempt. Every change of a held row names the epoch of its lease. The database's clock decides
+// what is due and when a lease ends.
 import { sql } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
@@ -14,17 +15,20 @@ export type NewDeliveryRow = Omit<NewDelivery, "secret"> & {
   readonly endpointId: EndpointId;
   readonly endpointUrl: string;
   readonly secretSealed: string | null;
-  /** Why it failed before any attempt; null: it is to be sent. */
+  /** Why the delivery failed before any attempt; null: it is to be sent. */
   readonly failedReason: string | null;
 };
 
 /** The holder and the duration of a lease. */
 export type Holder = { readonly holder: string; readonly leaseMs: number };
 
-/** Larger bodies are parameters of their own: in an array they would be sent as hex text. */
+/**
+ * A body above this size is a separate parameter. As an element of an array it would be sent as
+ * hexadecimal text, which is twice as long.
+ */
 const largeBytes = 32 * 1024;
 
-/** Inserts rows and unknown endpoints in one statement. */
+/** Inserts rows, and the endpoints that are not stored yet, in one statement. */
 export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<void> {
   const column = <T>(pick: (row: NewDeliveryRow) => T): T[] => rows.map((row) => pick(row));
   const isLarge = (row: NewDeliveryRow): boolean => (row.body?.length ?? 0) > largeBytes;
@@ -69,11 +73,11 @@ export async function tellWaiting(tx: Tx, endpointIds: readonly EndpointId[]): P
   );
 }
 
-/** The first delivery that waits for an endpoint. `waitMs` is negative when it is due. */
+/** The first delivery that waits for an endpoint. `waitMs` is negative once the delivery is due. */
 export type Head = {
   readonly endpointId: EndpointId;
   readonly projectId: ProjectId;
-  /** The key of the owner to whom the project counts. */
+  /** The key of the owner to whom the project counts: the projects of one owner share slots. */
   readonly ownerKey: string;
   readonly url: string;
   readonly waitMs: number;
@@ -87,8 +91,8 @@ const headColumns = sql`
   endpoint.paused_at is not null as "isPaused"`;
 
 /**
- * The heads of up to `limit` endpoints with ids greater than `after`, in that order. One index
- * lookup per endpoint, however many deliveries wait. No locks.
+ * The heads of up to `limit` endpoints whose ids are greater than `after`, in the order of the ids.
+ * Needs one index lookup per endpoint, however many deliveries wait. No locks.
  */
 export async function listHeads(
   db: Db,
@@ -111,7 +115,7 @@ export async function listHeads(
 }
 
 /**
- * The heads of these endpoints; none for an endpoint without waiting deliveries. No order, no
+ * The heads of these endpoints, in no order. An endpoint without waiting deliveries has no head. No
  * locks.
  */
 export async function readHeads(db: Db, endpointIds: readonly EndpointId[]): Promise<Head[]> {
@@ -132,8 +136,9 @@ export type ClaimedRow = Omit<NewDelivery, "appId" | "secret" | "bodyBytes"> & {
 };
 
 /**
- * The deliveries to claim: up to `max` of each endpoint, and `bytesMax` of bodies in total;
- * `hasCapacity` lets the first delivery be larger.
+ * The deliveries to claim: up to `max` of each endpoint, whose bodies have up to `bytesMax`
+ * together. If `hasCapacity` is true, the first delivery is claimed even if its body alone is
+ * larger.
  */
 export type Claim = {
   readonly wanted: readonly { readonly endpointId: EndpointId; readonly max: number }[];
@@ -141,7 +146,10 @@ export type Claim = {
   readonly hasCapacity: boolean;
 };
 
-/** Leases due deliveries, oldest first within each endpoint, to `holder`. Skips locked rows. */
+/**
+ * Gives `holder` the leases of deliveries that are due, the ones due first of each endpoint. Skips
+ * locked rows.
+ */
 export async function claimRows(
   db: Db,
   claim: Claim,
@@ -182,7 +190,7 @@ export type AttemptRow = {
   readonly state: DeliveryState;
   /** Why the attempt failed; null: it succeeded. */
   readonly reason: string | null;
-  /** Time until the next attempt, if pending. */
+  /** The time until the next attempt, if the delivery is still pending. */
   readonly waitMs: number;
   readonly startedMs: number;
   readonly durationMs: number;
@@ -193,7 +201,7 @@ export type AttemptRow = {
 /**
  * Writes attempts, updates their deliveries and endpoints, and releases the leases, in one
  * statement. Returns the ids of the deliveries that `holder` still held; writes nothing for the
- * others.
+ * other deliveries.
  */
 export async function writeAttempts(
   db: Db,
@@ -251,7 +259,7 @@ export async function writeAttempts(
   return new Set(result.rows.map((row) => row.id));
 }
 
-/** Releases leases that `holder` still holds, so that others can claim the rows. */
+/** Releases leases that `holder` still holds, so that other platforms can claim the deliveries. */
 export async function releaseRows(
   db: Db,
   held: readonly { readonly id: DeliveryId; readonly epoch: number }[],

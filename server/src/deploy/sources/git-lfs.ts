@@ -1,6 +1,6 @@
 // Replaces pointers of Git LFS with the files that they stand for: asks the git host of each
-// repository where the files are, and downloads them. A file must have the size and the digest of
-// its pointer. Called by `git.ts` if the app's settings ask for it.
+// repository where the files are, and downloads them. A downloaded file must have the size and the
+// digest that its pointer names. `git.ts` calls this if the app's settings ask for Git LFS.
 import { createHash } from "node:crypto";
 import { constants, copyFile, open, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,8 +16,8 @@ import { basicAuthorization, type GitRun } from "./git-command.ts";
 import { isRedirect, sendRequest } from "./git-lfs-request.ts";
 
 /**
- * A repository whose files are in the app's folder. `at` is its path there, "" for the app's own
- * repository.
+ * A repository whose files are in the app's folder. `at` is the path of these files in that folder,
+ * "" for the app's own repository.
  */
 export type LfsRepository = {
   readonly at: string;
@@ -38,6 +38,7 @@ type LfsRequest = {
   readonly signal: AbortSignal;
 };
 
+/** Where a host offers a file, and the headers to send there. The LFS API calls this an action. */
 type Action = { readonly href: string; readonly headers: Readonly<Record<string, string>> };
 
 const pointerForm =
@@ -45,11 +46,13 @@ const pointerForm =
 const mediaType = "application/vnd.git-lfs+json";
 /** The maximum number of objects that hosts accept in one request. */
 const batchMax = 100;
-/** Far more than a batch needs: an object takes about 1 kB. */
+/** The maximum size of a host's answer. A batch needs far less: an object takes about 1 kB. */
 const answerBytesMax = 2_000_000;
 /** Hosts redirect once, to the storage of their files. */
 const redirectsMax = 3;
+/** The maximum number of connections to one address. */
 const perReceiverMax = 8;
+/** The maximum number of headers that an action may ask for; further ones are not sent. */
 const headersMax = 20;
 const headerLengthMax = 8_000;
 /**
@@ -84,6 +87,7 @@ export async function fetchLfs(request: LfsRequest): Promise<void> {
   const hostAgents = new OutwardAgents({ ...common, guard: anywhere });
   const otherAgents = new OutwardAgents({ ...common, guard: request.guard });
   try {
+    // A file belongs to the deepest repository whose folder contains it.
     const deepestFirst = request.repositories.toSorted((a, b) => b.at.length - a.at.length);
     const groups = Map.groupBy(request.pointers, ({ path }) =>
       deepestFirst.find(({ at }) => at === "" || path.startsWith(`${at}/`)),
@@ -129,20 +133,24 @@ class LfsDownload {
   }
 
   async fetch(pointers: readonly Pointer[]): Promise<void> {
-    const byOid = [...Map.groupBy(pointers, ({ oid }) => oid).values()];
-    for (let at = 0; at < byOid.length; at += batchMax) {
-      const batch = byOid.slice(at, at + batchMax);
-      const actions = await this.#askForActions(batch.flatMap((same) => same.slice(0, 1)));
-      for (const [first, ...others] of batch) {
+    // Each group has the pointers to one object, which is downloaded once and then copied.
+    const groups = [...Map.groupBy(pointers, ({ oid }) => oid).values()];
+    for (let start = 0; start < groups.length; start += batchMax) {
+      const batch = groups.slice(start, start + batchMax);
+      const actions = await this.#askForActions(batch.flatMap((group) => group.slice(0, 1)));
+      for (const [first, ...copies] of batch) {
         if (first === undefined) continue;
         await this.#download(first, actions);
         const { appDir } = this.#parts;
-        for (const { path } of others) await copyFile(join(appDir, first.path), join(appDir, path));
+        for (const { path } of copies) await copyFile(join(appDir, first.path), join(appDir, path));
       }
     }
   }
 
-  /** Asks the host where it has the files of these pointers. */
+  /**
+   * Asks the host where it has the files of these pointers. Returns the answers by oid: an action,
+   * or a text that says why the host has no such file.
+   */
   async #askForActions(
     pointers: readonly Pointer[],
   ): Promise<ReadonlyMap<string, Action | string>> {
@@ -200,6 +208,7 @@ class LfsDownload {
     }
   }
 
+  /** Downloads the file of a pointer from where its action says, following redirects. */
   async #receive(pointer: Pointer, { href, headers }: Action): Promise<void> {
     const { guard, signal, appDir } = this.#parts;
     let address = href;
@@ -240,6 +249,7 @@ class LfsDownload {
     throw new OutwardRefused(`there are more than ${redirectsMax} redirects`);
   }
 
+  /** Throws when a host with https names an address without it. */
   #agentOf(url: URL): Agent {
     if (this.#base.protocol === "https:" && url.protocol !== "https:")
       throw new OutwardRefused("it is not offered over https");
@@ -248,7 +258,9 @@ class LfsDownload {
   }
 }
 
-/** The action of each object, or why it has none. Malformed parts of the answer are ignored. */
+/**
+ * The action of each object by its oid, or why it has none. Ignores malformed parts of an answer.
+ */
 function readBatch(answer: unknown): Map<string, Action | string> {
   const objects =
     isTable(answer) && Array.isArray(answer["objects"]) ? (answer["objects"] as unknown[]) : [];
@@ -267,6 +279,7 @@ function readBatch(answer: unknown): Map<string, Action | string> {
   return byOid;
 }
 
+/** The headers of an action that may be sent. */
 function readHeaders(headers: unknown): Record<string, string> {
   const usable = Object.entries(isTable(headers) ? headers : {}).filter(
     ([name, value]) =>
@@ -283,7 +296,7 @@ function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Replaces a pointer with its file, which gets the mode of the pointer. */
+/** Replaces a pointer with its file, which keeps the mode of the file that had the pointer. */
 async function store(
   answer: AsyncIterable<Buffer> & { destroy(): unknown },
   { pointer, path }: { readonly pointer: Pointer; readonly path: string },
@@ -309,7 +322,10 @@ async function store(
     throw new OutwardRefused("what was sent has another digest than its pointer says");
 }
 
-/** The pointers among files. `checkTime` throws after the deadline of the fetch. */
+/**
+ * The pointers among the files with these names. `checkTime` throws after the deadline of the
+ * fetch.
+ */
 export async function readPointers(
   appDir: string,
   names: readonly string[],

@@ -1,7 +1,8 @@
 // Isolates the steps of image builds from each other on the engine's default bridge, the only
-// network that BuildKit can use. BuildKit gives steps raw sockets, so that a step could pose as the
-// gateway and read what others send. While builds run, the firewall lets each step use only its own
-// port, card and address, and drops what one step sends to another. Needs root and nft.
+// network that BuildKit can use. BuildKit gives steps raw sockets, with which a step could pose as
+// the gateway and read what other steps send. While builds run, the firewall lets each step use
+// only its own port of the bridge, its own network card and its own address, and drops what one
+// step sends to another. Needs root and nft.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isIPv4 } from "node:net";
@@ -17,7 +18,7 @@ import type { Engine } from "./engine.ts";
 
 export type BuildSegmentOptions = {
   readonly engine: Pick<Engine, "calls">;
-  /** Distinguishes the interfaces of this installation; see `Firewall`. */
+  /** Distinguishes the rules of this installation; see `Firewall`. */
   readonly installation: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -31,13 +32,17 @@ const checkEveryMs = 20;
 const macForm = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/;
 /** How many network namespaces are read at once. */
 const namespacesAtOnce = 8;
-/** A busy engine may create a port long before it gives the port's other end to the step. */
+/**
+ * A port that is still unidentified after this time is logged. The time is long because a busy
+ * engine may create a port long before it gives the port's other end to the step.
+ */
 const unknownPortAfterMs = 30_000;
 const unknownPortText =
   "a port of the engine's default bridge leads to no network namespace that the platform sees; its packets are dropped while images are built";
+/** A quarter of the time after which the rules expire. */
 const renewEveryMs = (renewedWithinSeconds * 1000) / 4;
 
-/** A line of `ip -json address`; some are empty objects. */
+/** An element of the output of `ip -json address`; some elements are empty objects. */
 type Link = {
   readonly link_index?: number;
   readonly address?: string;
@@ -49,7 +54,7 @@ export class BuildSegment {
   readonly #options: BuildSegmentOptions;
   #builds = 0;
   #loop: Loop | undefined;
-  /** The last start or stop, for which the next one waits. */
+  /** The last start or stop; the next start or stop waits until it is done. */
   #lastChange: Promise<void> = Promise.resolve();
   #bridge = "";
   #ranges: readonly string[] = [];
@@ -69,7 +74,7 @@ export class BuildSegment {
 
   /**
    * Isolates the steps that begin from now on, until the returned function is called. Rejects when
-   * that is impossible.
+   * the steps cannot be isolated.
    */
   async enter(): Promise<() => Promise<void>> {
     this.#builds++;
@@ -132,7 +137,8 @@ export class BuildSegment {
     for (const name of known.filter((port) => !ports.has(port))) this.#forget(name);
     const unknown = [...ports].filter((name) => !known.includes(name));
     const isOneIdentified = unknown.length > 0 && (await this.#identify(unknown));
-    // Makes the renewal due, also in later turns if it fails now.
+    // Makes the renewal of the rules due. If it fails in this turn, it is still due in the next
+    // one.
     if (isOneIdentified) this.#renewedAtMs = -Infinity;
     const stillUnknown = unknown.filter((port) => !this.#isKnown(port));
     for (const name of stillUnknown) this.#warnOfUnknown(name, nowMs);
@@ -157,7 +163,9 @@ export class BuildSegment {
     this.#seenAtMs.delete(name);
   }
 
-  /** Finds out to which steps and containers the ports lead; true when it found one. */
+  /**
+   * Finds out to which steps and containers the ports lead. True: it identified at least one port.
+   */
   async #identify(names: readonly string[]): Promise<boolean> {
     const all = namespaces();
     this.#readNamespaces = new Set(all.filter((path) => this.#readNamespaces.has(path)));
@@ -165,7 +173,8 @@ export class BuildSegment {
     const nameByIndex = new Map(names.map((name) => [indexOf(name), name]));
     let isOneFound = false;
     let containers: ReadonlySet<string> | null = null;
-    // From the end, where the newest namespaces are: old ones belong to other networks.
+    // Begins at the end of the list, where the newest namespaces are: an old namespace that is
+    // still unread belongs to another network.
     while (unread.length > 0 && nameByIndex.size > 0) {
       const paths = unread.splice(-namespacesAtOnce);
       const found = await Promise.all(
@@ -176,7 +185,7 @@ export class BuildSegment {
       for (const name of this.#ports())
         if (!this.#isKnown(name)) nameByIndex.set(indexOf(name), name);
       for (const { path, cards } of found) {
-        // An empty namespace is read again: its card and the addresses come a moment later.
+        // A namespace without cards is read again: its card and addresses come a moment later.
         if (cards.length > 0) this.#readNamespaces.add(path);
         for (const { index, mac, addresses } of cards) {
           const name = nameByIndex.get(index);
@@ -229,7 +238,7 @@ export async function segmentObstacle(
 }
 
 async function removeTable(options: Pick<BuildSegmentOptions, "installation">): Promise<void> {
-  // It may fail: another program may have flushed the machine's rules.
+  // A failure is ignored: another program may have flushed the machine's rules.
   await runMachineTool(["nft", "delete", "table", "bridge", tableOf(options)]);
 }
 
@@ -237,6 +246,7 @@ function tableOf({ installation }: Pick<BuildSegmentOptions, "installation">): s
   return `slipway_${installation}`;
 }
 
+/** The default bridge and its IPv4 ranges; null: the engine has no default bridge. */
 async function networkOf(
   engine: Pick<Engine, "calls">,
 ): Promise<{ readonly bridge: string; readonly ranges: readonly string[] } | null> {
@@ -250,8 +260,8 @@ async function networkOf(
 }
 
 /**
- * The addresses of containers on the default bridge. The engine lists build steps there too, but by
- * a name of BuildKit's instead of a container's id.
+ * The addresses of containers on the default bridge. The engine lists build steps there too, but
+ * under a name from BuildKit instead of a container's id.
  */
 async function addressesOfContainers({
   calls,
@@ -261,7 +271,7 @@ async function addressesOfContainers({
   return new Set(found.map(([, { IPv4Address }]) => IPv4Address.replace(/\/.*/, "")));
 }
 
-/** The paths of the engine's network namespaces, those of containers and steps, oldest first. */
+/** The paths of the network namespaces of the engine's containers and steps, oldest first. */
 function namespaces(): string[] {
   const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
   return lines.filter((line) => / - nsfs /.test(line)).map((line) => line.split(" ")[4] ?? "");
@@ -285,9 +295,9 @@ type Card = {
 };
 
 /**
- * The cards in a namespace that have an address. `ip` reads the cards first and the addresses next,
- * and the engine may set both in between: then the first result has the new address with an old
- * MAC. So the cards are read again once one has an address.
+ * The cards in a namespace that have an address. `ip` reads the cards first and the addresses next.
+ * If the engine sets both in between, the output has the new address with the old MAC. So the cards
+ * are read a second time once a card has an address.
  */
 async function cardsIn(path: string): Promise<readonly Card[]> {
   const cards = await readCards(path);
