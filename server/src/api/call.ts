@@ -40,7 +40,7 @@ export type ApiCall = {
   /** Null: the route needs no token. */
   readonly caller: Caller | null;
   readonly by: By;
-  /** Validated by the route's table; omitted values have their default. */
+  /** Validated by the route's table; parameters that were omitted have their default. */
   readonly query: Readonly<Record<string, string | number | boolean | null>>;
   /**
    * Throws `Fault` when the caller has lost the permission. Long answers call this repeatedly, so
@@ -56,7 +56,7 @@ export type ApiCall = {
  * the connection.
  */
 export type Handler = ((call: ApiCall) => Promise<object | undefined>) & {
-  /** Called before the body is read. Throws `Fault` to refuse it. */
+  /** Called before the body is read. Throws `Fault` to refuse the request. */
   readonly beforeBody?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 };
 
@@ -84,8 +84,8 @@ export function refOf(call: ApiCall): AppKey {
 }
 
 /**
- * The name of the app in the path, where callers write its id or only its name; undefined: the path
- * names no app.
+ * The name of the app in the path. Callers may write the app's id there, or only its name.
+ * Undefined: the path names no app.
  */
 export function appNameOf(request: FastifyRequest, part = "app_id"): string | undefined {
   const prefix = `${pathPart(request, "project_id")}-`;
@@ -93,7 +93,7 @@ export function appNameOf(request: FastifyRequest, part = "app_id"): string | un
   return idOrName?.startsWith(prefix) === true ? idOrName.slice(prefix.length) : idOrName;
 }
 
-/** The build in the path. Throws `Fault("not_found")` for an invalid one. */
+/** The build in the path. Throws `Fault("not_found")` when its id is no UUID. */
 export function buildOf(call: ApiCall): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
   return {
     ...refOf(call),
@@ -101,7 +101,7 @@ export function buildOf(call: ApiCall): { projectId: ProjectId; appId: AppId; bu
   };
 }
 
-/** The run in the path. Throws `Fault("not_found")` for an invalid one. */
+/** The run in the path. Throws `Fault("not_found")` when its id is no UUID. */
 export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runId: RunId } {
   return {
     ...refOf(call),
@@ -207,13 +207,14 @@ export function readTime(name: string, value: unknown): Date {
   throw new Fault("invalid", `${name} is ${shown(value)}, but must be ${form}.`);
 }
 
+/** Checks the value of each field, and gives absent ones their default. */
 function readFields(
   fields: Fields,
-  read: (name: string, field: Field) => unknown,
+  valueOf: (name: string, field: Field) => unknown,
 ): Record<string, Value> {
   const values: Record<string, Value> = {};
   for (const [name, field] of Object.entries(fields)) {
-    const value = read(name, field);
+    const value = valueOf(name, field);
     if (value !== undefined && !fieldSchema(field).safeParse(value).success) {
       throw refused({
         field: name,
@@ -222,18 +223,21 @@ function readFields(
         isSecret: "isSecret" in field,
       });
     }
-    // The schema has checked the value. Handlers of the few fields that are lists cast them again.
+    // The schema has checked the value. A few fields are lists, which `Value` leaves out: handlers
+    // that take them cast their values once more.
     values[name] = (value ?? field.default) as Value;
   }
   return values;
 }
 
 /**
- * Converts a text of the query to its field's type. Invalid text stays text and is refused later.
+ * Converts a text of the query to its field's type. Text that has no such value stays text, which
+ * the field's schema then refuses.
  */
 function fromText(field: Field, value: unknown): unknown {
   if (typeof value !== "string") return value;
   if (field.kind === "boolean" && (value === "true" || value === "false")) return value === "true";
+  // `Number` alone would also take texts such as 1e3, 0x10 and a space.
   const isNumber =
     (field.kind === "integer" || field.kind === "number") &&
     /^-?\d{1,15}(?:\.\d{1,15})?$/.test(value);

@@ -18,8 +18,8 @@ export type AppRoute = {
   readonly projectId: ProjectId;
   readonly appName: string;
   /**
-   * The setting of the live release; before the first release, that of the request, or else of the
-   * latest build.
+   * The setting of the live release; before the first release, the setting in the request, or else
+   * that of the latest build.
    */
   readonly disableAuth: boolean;
   /**
@@ -84,16 +84,22 @@ export class Routes {
   readonly #byAppId = new Map<AppId, AppRoute>();
   readonly #listeners = new Set<Listener>();
   readonly #unlisten: (() => void)[] = [];
+  /** What a notification has named, and no read has taken yet. */
   readonly #pending = { everything: false, appIds: new Set<AppId>(), buildIds: new Set<BuildId>() };
   /**
-   * The number of the read that produced an app's entry: an older read that ends later must not
-   * overwrite it.
+   * By app, the number of the read that produced its entry: an older read that ends later must not
+   * overwrite the entry.
    */
   readonly #readNumbers = new Map<AppId, number>();
-  /** Apps that no longer exist; their entries in `readNumbers` stay while a read is under way. */
+  /**
+   * Apps that no longer exist. Their entries in `#readNumbers` stay while a read is under way, so
+   * that an older read does not bring them back.
+   */
   readonly #removed = new Set<AppId>();
-  #reads = 0;
+  /** The number of the newest read. */
+  #newestRead = 0;
   #readsUnderWay = 0;
+  /** The reads of what is pending, in the background; undefined: none is under way. */
   #working: Promise<void> | undefined;
   readonly #stopping = new AbortController();
 
@@ -161,26 +167,28 @@ export class Routes {
   }
 
   #readLater(payload: string | null, ids: Set<AppId> | Set<BuildId>): void {
+    // Notifications may have been lost.
     if (payload === null) this.#pending.everything = true;
-    // The channel's payload is an id of the set's type.
+    // The payload is an id of the type that the set has.
     else ids.add(payload as AppId & BuildId);
-    this.#working ??= this.#work().finally(() => {
+    this.#working ??= this.#readAllPending().finally(() => {
       this.#working = undefined;
     });
   }
 
-  async #work(): Promise<void> {
+  async #readAllPending(): Promise<void> {
     const { signal } = this.#stopping;
     const onFailure = (error: unknown, attempt: number): void =>
       this.#options.log.warn({ err: error, attempt }, "routes could not be read; trying again");
     const options = { ...readRetries, clock: this.#clock, signal, onFailure };
     let hasRead: boolean;
     do {
+      // When the table stops, `retry` returns undefined.
       hasRead = (await retry(options, () => this.#readPending())) === true;
     } while (hasRead);
   }
 
-  /** False when nothing was pending. */
+  /** Reads what is pending; returns false when nothing was. */
   async #readPending(): Promise<boolean> {
     const selection = this.#takePending();
     if (selection === undefined) return false;
@@ -210,16 +218,17 @@ export class Routes {
   }
 
   async #read(selection: RouteSelection): Promise<void> {
-    const read = ++this.#reads;
+    const readNumber = ++this.#newestRead;
     this.#readsUnderWay++;
     try {
       const routes = (await readRoutes(this.#options.db, selection)).map(toRoute);
       const existing = new Set(routes.map((route) => route.appId));
+      // Apps that the table has, or that were asked for, and that were not found are gone.
       const expected = selection.everything ? [...this.#byAppId.keys()] : selection.appIds;
       for (const appId of expected) {
-        if (!existing.has(appId)) this.#put(appId, undefined, read);
+        if (!existing.has(appId)) this.#put(appId, undefined, readNumber);
       }
-      for (const route of routes) this.#put(route.appId, route, read);
+      for (const route of routes) this.#put(route.appId, route, readNumber);
     } finally {
       this.#readsUnderWay--;
       if (this.#readsUnderWay === 0) this.#forgetRemoved();
@@ -232,15 +241,15 @@ export class Routes {
     this.#removed.clear();
   }
 
-  #put(appId: AppId, route: AppRoute | undefined, read: number): void {
-    if ((this.#readNumbers.get(appId) ?? 0) > read) return;
+  #put(appId: AppId, route: AppRoute | undefined, readNumber: number): void {
+    if ((this.#readNumbers.get(appId) ?? 0) > readNumber) return;
     const before = this.#byAppId.get(appId);
-    this.#readNumbers.set(appId, read);
+    this.#readNumbers.set(appId, readNumber);
     if (route === undefined) {
       this.#removed.add(appId);
       if (before === undefined) return;
       this.#byAppId.delete(appId);
-      // Another app may have the name by now.
+      // Another app may have taken the name by now.
       if (this.#byKey.get(keyOf(before)) === before) this.#byKey.delete(keyOf(before));
     } else {
       if (isDeepStrictEqual(before, route)) return;
@@ -261,9 +270,9 @@ function toRoute(row: RouteRow): AppRoute {
   const live = releaseOf(row);
   const hasRelease = live !== null && !(live instanceof Fault);
   const cors = hasRelease ? undefined : corsBeforeRelease(row.request, row.latest_settings);
-  // Before the first release, use the request, or else the result of the latest build.
-  const { disableAuth = null } = row.request as { readonly disableAuth?: unknown };
-  const latest = row.latest_settings as { readonly disableAuth?: unknown } | null;
+  // Before the first release, the setting in the request counts, or else that of the latest build.
+  const { disableAuth: requested = null } = row.request as { readonly disableAuth?: unknown };
+  const latestBuilt = row.latest_settings as { readonly disableAuth?: unknown } | null;
   return Object.freeze({
     appId: row.id,
     projectId: row.project_id,
@@ -274,7 +283,7 @@ function toRoute(row: RouteRow): AppRoute {
     ...(cors === undefined ? {} : { cors: Object.freeze(cors) }),
     disableAuth: hasRelease
       ? live.settings.disableAuth
-      : (disableAuth ?? latest?.disableAuth) === true,
+      : (requested ?? latestBuilt?.disableAuth) === true,
     rollOut: rollOutOf(row),
     refusedReleaseId: row.refused_id,
     latestBuild:

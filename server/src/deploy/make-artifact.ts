@@ -49,8 +49,8 @@ type BuildContext = {
 export type MadeArtifact = { readonly decided: ReleaseSettings; readonly artifact: Artifact };
 
 /**
- * Rejects with `BuildFailed`, with a `Fault` for settings that are not allowed, with `BuildStopped`
- * when the lease is lost, or with the reason of `signal`.
+ * Makes the artifact of a build. Rejects with `BuildFailed`, with a `Fault` for settings that are
+ * not allowed, with `BuildStopped` when the lease is lost, or with the reason of `signal`.
  */
 export async function makeArtifact(
   parts: ArtifactParts,
@@ -61,14 +61,15 @@ export async function makeArtifact(
 
 type Files = { readonly fetched: FetchedSource; readonly decided: ResolvedSettings };
 
+/** The work for one artifact. */
 class ArtifactWork {
   readonly #parts: ArtifactParts;
   readonly #build: ClaimedBuild;
   readonly #output: BuildOutput;
   readonly #signal: AbortSignal;
   /**
-   * The settings that an earlier attempt, or the repeated build, arrived at; null: there are none
-   * yet.
+   * The settings that an earlier attempt at this build arrived at, or the build that this one
+   * repeats; null: there are none yet.
    */
   readonly #settled: AppSettings | null;
 
@@ -102,7 +103,7 @@ class ArtifactWork {
     return { decided, artifact };
   }
 
-  /** True when nothing of earlier checkouts and builds of the app is used. */
+  /** True when the settings want a build that uses nothing of earlier checkouts and builds. */
   get #isClean(): boolean {
     const { request } = this.#build.record;
     const partialUpload =
@@ -118,6 +119,8 @@ class ArtifactWork {
     const { source } = this.#parts;
     const { record } = this.#build;
     const { buildId, projectId, appId, commit, uploadId, request, usualBranch } = record;
+    // When no setting names a branch, the usual one counts: that of the live release, or else the
+    // repository's default branch.
     const isBranchUsual = this.#settled === null && (request["gitBranch"] ?? null) === null;
     const branch = record.branch ?? (isBranchUsual ? usualBranch : null);
     const fetched = await source.fetch({
@@ -214,8 +217,8 @@ class ArtifactWork {
   }
 
   /**
-   * Builds the artifact. Records the time spent creating an environment, whatever the outcome:
-   * builds are billed for it.
+   * Builds the artifact. Records the time from the beginning of its environment to the end,
+   * whatever the outcome: builds are billed for this time.
    */
   async #makeNew(plan: BuildPlan, source: BuildSource, secrets: BuildSecrets): Promise<Artifact> {
     const { clock, db, builder, registryAuthOf } = this.#parts;
@@ -230,6 +233,7 @@ class ArtifactWork {
         registryAuth: () => registryAuthOf(record.appId),
         onEnvironment: () =>
           starts.push({ ms: clock.monotonicMs(), startedAt: new Date(clock.now()) }),
+        // The time until another try is not billed.
         onAgain: () => {
           starts.length = 0;
         },
@@ -246,8 +250,8 @@ class ArtifactWork {
 }
 
 /**
- * Says what else to fetch. Settings that cannot be read are refused later, when the commit is
- * stored.
+ * Returns whether to fetch submodules and LFS files too. Settings that cannot be read are refused
+ * later, when the commit is stored; until then nothing more is fetched.
  */
 function wantedFetches(read: () => AppSettings): Pick<AppSettings, "gitSubmodules" | "gitLfs"> {
   try {

@@ -56,8 +56,9 @@ type Folder = {
 };
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY, O_RDWR, O_CREAT } = constants;
-/** The maximum number of names that are read from a folder, which takes seconds. */
+/** The maximum number of names that are read from a folder; reading so many takes seconds. */
 const namesMax = 1_000_000;
+/** How many entries of a folder are looked up at the same time. */
 const statsAtOnce = 32;
 
 /** The interface of `StorageFiles`. */
@@ -79,8 +80,8 @@ export class StorageFiles {
   }
 
   /**
-   * Returns the first `max` entries of a folder whose names come after `after`, ordered by name.
-   * Leaves out names that are not UTF-8.
+   * Returns the entries of a folder, ordered by name: the first `max` of those that come after the
+   * name `after`. Leaves out names that are not UTF-8.
    */
   async list(
     path: StoragePath,
@@ -104,7 +105,8 @@ export class StorageFiles {
       try {
         const filePath = inFolder(folder, name);
         requireFile(await lstat(filePath), path);
-        // An app may have put a pipe there meanwhile, for example: opening it must not wait.
+        // An app may have replaced the file since `lstat`, for example with a pipe; opening a pipe
+        // must not wait for its writer.
         const handle = await open(filePath, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
         try {
           const stats = await handle.stat();
@@ -120,7 +122,10 @@ export class StorageFiles {
     });
   }
 
-  /** Opens an unfinished file for writing, which no app sees; the caller closes it. */
+  /**
+   * Opens an unfinished file, which no app sees, for writing. Creates it if it is missing; the
+   * caller closes it.
+   */
   async openIncoming(id: string): Promise<FileHandle> {
     await mkdir(this.#incomingDir, { recursive: true, mode: 0o700 });
     return await open(join(this.#incomingDir, id), O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
@@ -146,8 +151,8 @@ export class StorageFiles {
   }
 
   /**
-   * Moves a finished file to its path in one step, replaces a file there, and creates missing
-   * folders. The file is safe on the disk when this resolves.
+   * Moves a finished file to its path in one step. Creates missing folders, and replaces a file
+   * that has the path already. The file is safe on the disk when this resolves.
    */
   async moveIncoming(path: StoragePath, id: string): Promise<void> {
     const { folder: above, name } = lastOf(path);
@@ -186,17 +191,17 @@ export class StorageFiles {
   }
 
   /**
-   * Removes a folder with its content, in one step as apps see it. `collect` frees the space, which
-   * counts as the project's until then.
+   * Removes a folder with its content; for apps both are gone in one step. `collect` frees the
+   * space later, which counts as the project's until then.
    */
   async removeFolder(path: StoragePath): Promise<void> {
     const { folder: above, name } = lastOf(path);
-    const removed = await this.#removed.newPath(path.projectId);
+    const removedPath = await this.#removed.newPath(path.projectId);
     await within(this.#root(path.projectId), above, async (folder) => {
       try {
-        const removedFrom = inFolder(folder, name);
-        if (!(await lstat(removedFrom)).isDirectory()) throw noFolder(path);
-        await rename(removedFrom, removed);
+        const folderPath = inFolder(folder, name);
+        if (!(await lstat(folderPath)).isDirectory()) throw noFolder(path);
+        await rename(folderPath, removedPath);
       } catch (error) {
         throw refusalOf(error, path);
       }
@@ -204,8 +209,8 @@ export class StorageFiles {
   }
 
   /**
-   * Returns the bytes on disk, including removed folders that are not deleted yet; null when they
-   * cannot be counted in time. Takes up to 20 s for each folder.
+   * Returns the bytes that a project's storage has on disk, including removed folders that are not
+   * deleted yet; null when the bytes cannot be counted in time. Takes up to 20 s for each folder.
    */
   async usedBytes(projectId: ProjectId, signal: AbortSignal): Promise<number | null> {
     const folders = storageFolders(this.#options.storageDir, projectId);
@@ -232,7 +237,8 @@ export class StorageFiles {
     readKept: (ids: readonly string[]) => Promise<readonly string[]>,
     signal: AbortSignal,
   ): Promise<RemovalState> {
-    // Read before the rows, so that a file that begins in between has a row.
+    // The files are listed before the rows of their uploads are read: an upload's row is written
+    // before its file, so the file of an upload in progress is kept.
     const ids = await readdir(this.#incomingDir).catch(() => []);
     const kept = new Set(ids.length === 0 ? [] : await readKept(ids));
     for (const id of ids) if (!kept.has(id)) await rm(join(this.#incomingDir, id), { force: true });
@@ -244,7 +250,7 @@ export class StorageFiles {
   }
 }
 
-/** Returns the project's id in the id of an app. */
+/** Returns the id of the app's project, with which the app's id begins. */
 function projectOfApp(appId: string): string {
   return /^.*?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? appId;
 }
@@ -259,7 +265,10 @@ function lastOf({ projectId, names }: StoragePath): {
   return { folder: { projectId, names: names.slice(0, -1) }, name };
 }
 
-/** Calls `work` with the folder at `path`. `creates`: missing folders are created for that user. */
+/**
+ * Calls `work` with the folder at `path`. With `creates`, missing folders are created, and belong
+ * to its user.
+ */
 async function within<Result>(
   root: string,
   path: StoragePath,
@@ -284,6 +293,7 @@ async function within<Result>(
   }
 }
 
+/** Opens the folder `name` in `above`. With `creates`, makes it first if it is missing. */
 async function enter(
   above: Folder,
   name: string,
@@ -301,8 +311,8 @@ async function enter(
   const folder = await openFolder(path);
   try {
     if (isNew) await above.handle.sync();
-    // Also for an existing folder: the platform may have been killed between making the folder and
-    // giving it an owner.
+    // An existing folder may lack its owner too: the platform may have been killed between making
+    // the folder and giving it an owner.
     const { uid } = await folder.handle.stat();
     if (creates.user !== null && uid === process.getuid?.())
       await folder.handle.chown(creates.user, creates.user);
@@ -315,7 +325,8 @@ async function enter(
 
 async function openFolder(path: string): Promise<Folder> {
   const handle = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
-  // On other systems, apps are not isolated from the platform anyway.
+  // Only Linux has paths that lead through a handle. Elsewhere the folder's own path has to do:
+  // there apps are not isolated from the platform anyway.
   const isLinux = process.platform === "linux";
   return { handle, path: isLinux ? `/proc/self/fd/${handle.fd}` : path };
 }
@@ -329,7 +340,7 @@ function inFolder({ path }: Folder, name: string): string {
 }
 
 async function namesOf(
-  { path: at }: Folder,
+  { path: folderPath }: Folder,
   {
     after,
     max,
@@ -337,9 +348,9 @@ async function namesOf(
   }: { readonly after: string; readonly max: number; readonly path: StoragePath },
 ): Promise<readonly string[]> {
   let names: string[] = [];
-  let seen = 0;
-  for await (const { name } of await opendir(at, { bufferSize: 1000 })) {
-    if (++seen > namesMax)
+  let namesRead = 0;
+  for await (const { name } of await opendir(folderPath, { bufferSize: 1000 })) {
+    if (++namesRead > namesMax)
       throw new Fault(
         "not_usable",
         `${shown(path)} holds more than ${namesMax} files, which is too many to list.`,
@@ -356,7 +367,10 @@ function byName(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
 
-/** Returns the entry with this name; null when it is gone. */
+/**
+ * Returns the entry with this name. Null: it is gone, or its name is not UTF-8, so that the text of
+ * the name does not lead to it.
+ */
 async function entryOf(folder: Folder, name: string): Promise<StoredEntry | null> {
   const stats = await lstat(inFolder(folder, name)).catch(() => null);
   if (stats === null) return null;
@@ -384,6 +398,10 @@ function noFolder(path: StoragePath): Fault {
   return new Fault("not_usable", `${shown(path)} is not a folder (links are not followed).`);
 }
 
+/**
+ * Returns the refusal for an error of the file system; any other error as it is. `isFolder`: a
+ * folder was expected at the path.
+ */
 function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown {
   switch (errorCode(error)) {
     case "ENOENT":

@@ -35,9 +35,12 @@ export type SchedulerParts = ReplicaParts & {
 
 /** How often all apps have a turn, for cooldowns and drains; urgent turns come by nudges. */
 const turnIntervalMs = 1000;
-/** Comparing finds what no event reported, such as a start just before the platform was killed. */
+/**
+ * How often replicas are compared with what the driver runs. That finds what no event reported,
+ * such as a start just before the platform was killed.
+ */
 const compareIntervalMs = 30_000;
-/** How often the state of scaling is saved; a kill loses later changes. */
+/** How often the state of scaling is saved; a kill of the platform loses what changed since. */
 const saveIntervalMs = 2000;
 /** How long `stop` waits for pending starts and writes. */
 const stopWaitMs = 5000;
@@ -77,6 +80,7 @@ export class Scheduler implements TrialStarter {
       onChange: (appId) => turns.nudge(appId),
       onReady: (replica) => this.#trials.onReady(replica),
       onEnd: (replica, end, from) => {
+        // The end of a replica on trial is its trial's outcome, and not a failed start of the app.
         if (!this.#trials.onEnd(replica, end)) failedStarts.onEnd(replica, end, from);
       },
       onForgotten: (replica) => this.#trials.onForgotten(replica),
@@ -120,8 +124,8 @@ export class Scheduler implements TrialStarter {
   }
 
   /**
-   * Adopts running replicas, then starts the loop. Rejects when the database or the driver does not
-   * answer.
+   * Adopts running replicas, then starts the loops. Rejects when the database or the driver does
+   * not answer.
    */
   async start(): Promise<void> {
     await this.#scaling.load();
@@ -137,7 +141,8 @@ export class Scheduler implements TrialStarter {
   }
 
   /**
-   * Stops deciding; replicas keep running, and the next start adopts them. Ends trials in progress.
+   * Ends the loops and the trials in progress; replicas keep running, and the next start adopts
+   * them.
    */
   async stop(): Promise<void> {
     this.#turns.end();
@@ -149,8 +154,8 @@ export class Scheduler implements TrialStarter {
   }
 
   /**
-   * Saves what the next start should know. Pending starts are aborted only afterwards, so that the
-   * aborts do not count as failures.
+   * Saves what the next start should know. Pending starts are aborted only after this, so that
+   * aborts are not saved as failures.
    */
   async #saveLast(): Promise<void> {
     const writes = [this.#replicas.writeHeartbeats(), this.#scaling.save()];
@@ -178,7 +183,7 @@ export class Scheduler implements TrialStarter {
   }
 
   /**
-   * Kills a replica that works on a run which is no longer wanted and cannot be stopped otherwise.
+   * Kills a replica that works on a run which was cancelled and cannot be stopped in another way.
    */
   endStuck(replicaId: ReplicaId): void {
     const { fleet, drain } = this.#replicas;
@@ -188,16 +193,16 @@ export class Scheduler implements TrialStarter {
 
   /**
    * Reports a call that broke off on its replica. Resolves with the reason why the replica has
-   * ended; its last lines then belong to the call's run. Null: it does not end within a moment, or
-   * within `waitMs`. May be called again for the same call. Never rejects.
+   * ended; its last lines then belong to the call's run. Null: the replica does not end within a
+   * moment, or within `waitMs`. May be called again for the same call. Never rejects.
    */
   brokeOff(call: BrokenCall, waitMs?: number): Promise<EndOfReplica | null> {
     return this.#replicas.ends.brokeOff(call, waitMs);
   }
 
   /**
-   * True when the replica ends, or has ended lately, to make way for a protected one: its runs are
-   * not at fault.
+   * True when the replica ends, or has ended lately, to make way for a protected one. The runs that
+   * broke off with it are not at fault.
    */
   isReclaimed(replicaId: ReplicaId): boolean {
     return this.#replicas.isReclaimed(replicaId);

@@ -32,8 +32,9 @@ export type DatabaseOptions = {
   readonly counts: DatabaseCounts;
 };
 
-/** The first version with `unique nulls not distinct`. */
+/** The first version of PostgreSQL with `unique nulls not distinct`. */
 const majorMin = 15;
+/** How long connecting may take, or the wait for a free connection. */
 const connectWaitMs = 10_000;
 /** How long a statement may take. */
 const statementMs = 30_000;
@@ -42,7 +43,9 @@ const answerMarginMs = 5_000;
 const lockWaitMs = 10_000;
 /** A transaction idle for this long belongs to a request that hangs; it must not keep its locks. */
 const idleInTransactionMs = 60_000;
+/** After how long an unused connection is closed. */
 const idleConnectionMs = 60_000;
+/** How long to wait before a server that is not there yet is asked again. */
 const retryPauseMs = 250;
 
 /**
@@ -55,6 +58,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const time = new DatabaseTime({
     clock: steadyClock,
     log: options.log,
+    // Called only for statements, which run on the pool that is made below.
     ask: () => askClock(pool),
   });
   await checkServer(config, options, time);
@@ -65,8 +69,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
     statement_timeout: statementMs,
     idle_in_transaction_session_timeout: idleInTransactionMs,
     lock_timeout: lockWaitMs,
-    // This hook is the pool's and not the query builder's, because the query builder would not
-    // return a connection that breaks during the hook.
+    // This hook belongs to the pool and not to the query builder: a connection that breaks during a
+    // hook of the query builder would never return to the pool.
     // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say yet
     onConnect: async (client) => {
       cutWithoutAnswer(client, statementMs + answerMarginMs, clock);
@@ -75,8 +79,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   });
   // Idle connections break when the server restarts; the pool has already replaced them.
   pool.on("error", (error) => options.log.warn({ err: error }, "a database connection broke"));
-  // A connection that breaks between two statements of a transaction has no other listener, and the
-  // error would end the process. The next statement on it fails.
+  // When a connection breaks between two statements of a transaction, nothing else listens for the
+  // error, which would then end the process. The next statement on the connection fails.
   pool.on("connect", (client) => {
     client.on("error", (error: Error) =>
       options.log.debug({ err: error }, "a database connection in use broke"),
@@ -97,8 +101,8 @@ async function askClock(pool: Pool): Promise<number> {
 }
 
 async function prepareConnection(client: ClientBase): Promise<void> {
-  // The server's default may be another level. A statement that numbers entries of an audit log
-  // must see what was committed a moment ago.
+  // The server's default may be another isolation level. A statement that numbers entries of an
+  // audit log must see what was committed a moment ago.
   await client.query("set default_transaction_isolation = 'read committed'");
   await client.query(takeRuntimeRole);
 }
@@ -124,7 +128,7 @@ export function clientConfig(url: Secret): ClientConfig {
 
 type Parse = (text: string) => unknown;
 
-/** The driver's parsers, except for int8, which it would return as text. */
+/** Returns the driver's parser, except for int8, which the driver would return as text. */
 function parserOf(oid: number, format?: "text" | "binary"): Parse {
   if (oid === types.builtins.INT8 && format !== "binary") return parseInt8;
   const parse: unknown =
@@ -133,8 +137,8 @@ function parserOf(oid: number, format?: "text" | "binary"): Parse {
 }
 
 /**
- * Row numbers, counts and epochs stay far below 2^53; a larger value is a bug and must not be
- * rounded.
+ * Parses an int8. Row numbers, counts and epochs stay far below 2^53; a larger value is a bug and
+ * must not be rounded.
  */
 function parseInt8(text: string): number {
   const value = Number(text);
@@ -145,6 +149,7 @@ function parseInt8(text: string): number {
   return value;
 }
 
+/** Waits until the server answers, and checks its version. Throws `CannotStart`. */
 async function checkServer(
   config: ClientConfig,
   options: DatabaseOptions,
@@ -171,7 +176,8 @@ async function checkServer(
 }
 
 /**
- * The server's version in PostgreSQL's form (180004), or the error of asking; also reads its clock.
+ * Returns the server's version in PostgreSQL's form (180004), or the error of asking for it. Also
+ * tells `time` the server's clock.
  */
 async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<number | Error> {
   const client = new Client(config);
@@ -193,8 +199,8 @@ async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<num
 }
 
 /**
- * True for errors of a server that is not there yet (no listener, no name, starting up), unlike
- * wrong passwords or names.
+ * True for errors that pass once the server is there (no listener, no name, starting up); a wrong
+ * password or name does not pass.
  */
 function mayPass(error: Error): boolean {
   const code = "code" in error ? error.code : undefined;
@@ -235,7 +241,10 @@ export async function insertNew<Name extends keyof Tables>(
   return added.numInsertedOrUpdatedRows === 1n;
 }
 
-/** Inserts rows. Where a row with the same `keys` exists, it gets the given columns instead. */
+/**
+ * Inserts rows, which all have the same columns. Where a row with the same `keys` exists already,
+ * its other columns are replaced.
+ */
 export async function putRows<Name extends keyof Tables>(
   db: Db,
   table: Name,
@@ -283,10 +292,10 @@ type Callback = (...answer: readonly unknown[]) => void;
  * took too long.
  */
 function cutWithoutAnswer(client: ClientBase, waitMs: number, clock: Clock): void {
-  // All overloads of the driver come down to this: it calls back if the last parameter is a
-  // function, and otherwise returns a promise.
+  // All overloads of `client.query` come down to this: it calls the last parameter if that is a
+  // function, and returns a promise otherwise.
   const query = client.query.bind(client) as Query;
-  // While a statement runs, this destroys the connection instead of closing it politely.
+  // While a statement runs, `end` destroys the connection instead of closing it politely.
   const cut = (): void => void (client as ClientBase & { end(): Promise<void> }).end();
   const bounded: Query = (...parameters) => {
     const cancelCut = clock.after(waitMs, cut);

@@ -59,8 +59,10 @@ type Completion = {
 
 /** The maximum number of open uploads of one project. */
 const openMax = 1_000;
+/** How many parts are received at the same time; more wait, up to `partsWaiting`. */
 const partsAtOnce = 64;
 const partsWaiting = 256;
+/** How long a part waits until it is received. */
 const waitMs = 20_000;
 /**
  * The beginning of the key of an upload whose parts have `olderPartBytes`; no other key has a dot.
@@ -74,13 +76,15 @@ export class VolumeUploads {
   readonly #options: VolumeUploadsOptions;
   readonly #gate = new Gate({ max: partsAtOnce, keyMax: "half", waitingMax: partsWaiting });
   /**
-   * Keeps the latest request for each part: the client of an earlier one is gone or has given up.
+   * Lets only the latest request for each part continue: the client of an earlier request is gone
+   * or has given up.
    */
   readonly #latest = new Latest(
     () => new Fault("conflict", "Another request sends the same part."),
   );
   /** How many parts are being written, by upload. */
   readonly #arriving = new Map<string, number>();
+  /** The ids of the uploads that are being completed. */
   readonly #completing = new Set<string>();
 
   constructor(options: VolumeUploadsOptions) {
@@ -104,7 +108,7 @@ export class VolumeUploads {
       const text = `The project has begun ${openMax} uploads that are not complete, which is the limit: complete them, or wait until they end after ${store.volumeUploadHours} hours.`;
       throw new Fault("conflict", text);
     }
-    // The last part may have a single byte.
+    // Counts the parts that must be full; the last part may have a single byte.
     const bytes = Math.max(0, partCount - 1) * file.partBytes;
     await space.requireSpace(projectId, open.bytes + bytes);
     this.#requireDisk(bytes);
@@ -123,11 +127,12 @@ export class VolumeUploads {
 
   /**
    * Stores a part, and returns its etag when the part is on disk. Throws `Fault("not_found" |
-   * "invalid" | "too_large" | "conflict" | "unavailable")`; an earlier version of the part may then
-   * be lost.
+   * "invalid" | "too_large" | "conflict" | "unavailable")`; after that an earlier version of the
+   * part may be lost.
    */
   async receivePart(key: string, number: number, arriving: ArrivingPart): Promise<string> {
     const upload = await store.uploadByKey(this.#options.db, hashOfKey(key));
+    // Written so that a number that is not one (NaN) is refused too.
     if (upload === undefined || !(number >= 1 && number <= upload.partCount))
       throw new Fault(
         "not_found",
@@ -145,7 +150,7 @@ export class VolumeUploads {
       });
     try {
       return await this.#latest.run(`${upload.id}/${number}`, (signal) =>
-        this.#store(upload, number, { ...arriving, partMax: partMaxOf(key), signal }),
+        this.#storePart(upload, number, { ...arriving, partMax: partMaxOf(key), signal }),
       );
     } finally {
       leave();
@@ -153,8 +158,8 @@ export class VolumeUploads {
   }
 
   /**
-   * Moves the file into the volume and records that. Throws `Fault`; the parts that have arrived
-   * stay then.
+   * Moves the file into the volume and records that. When it throws a `Fault`, the parts that have
+   * arrived stay.
    */
   async complete({ projectId, uploadId, filePath, parts }: Completion, by: By): Promise<void> {
     const upload = await store.uploadById(this.#options.db, projectId, uploadId);
@@ -165,7 +170,7 @@ export class VolumeUploads {
         "invalid",
         `file_path must be that of the upload, ${JSON.stringify(upload.filePath)}.`,
       );
-    // The client has not seen the answer to its first request.
+    // The client repeats its request, since it has not seen the answer to the first one.
     if (upload.isComplete) return;
     if (this.#completing.has(uploadId))
       throw new Fault("conflict", "Another request completes this upload.");
@@ -179,7 +184,7 @@ export class VolumeUploads {
     }
   }
 
-  async #store(
+  async #storePart(
     { id, projectId, partCount }: store.VolumeUploadRow,
     number: number,
     {
@@ -208,6 +213,7 @@ export class VolumeUploads {
         await file.close();
       }
     } catch (error) {
+      // A later request for the part has cut off this one; `error` says only that the body ended.
       if (signal.aborted) throw signal.reason;
       throw error;
     } finally {
@@ -218,7 +224,7 @@ export class VolumeUploads {
   }
 
   /**
-   * Counts the bytes of a part before they arrive. They still count when the part is cut off:
+   * Counts the bytes of a part before they arrive. They keep counting when the part is cut off:
    * otherwise uploads that never end could fill the disk.
    */
   async #reserve(
@@ -228,6 +234,7 @@ export class VolumeUploads {
     const { db, space } = this.#options;
     const { uploadId, number, bytes } = part;
     this.#requireDisk(bytes);
+    // What an earlier request has reserved for this part does not count again.
     const open = await store.readOpenUploads(db, projectId, part);
     await space.requireSpace(projectId, open.bytes + bytes);
     await store.reservePart(db, uploadId, { number, sizeBytes: bytes });
@@ -244,7 +251,9 @@ export class VolumeUploads {
     const stored = await store.readParts(db, id);
     requireParts(partCount, stored, namedParts);
     const bytes = stored.reduce((sum, part) => sum + part.sizeBytes, 0);
-    // The file has been moved if an earlier request was killed between the two steps below.
+    // The file is in the volume already if the platform was killed after an earlier request had
+    // moved it, and before the transaction was committed. An upload without parts has no file so
+    // far.
     const isMoved = partCount > 0 && !(await files.hasIncoming(id));
     if (!isMoved) {
       await space.requireSpace(projectId, bytes);
@@ -254,14 +263,15 @@ export class VolumeUploads {
       await lockProject(tx, projectId);
       if (!(await store.completeVolumeUpload(tx, id))) return;
       await recordOfVolume(tx, { projectId, action: "volume.upload", by, filePath });
-      // Moved last, since that cannot be undone; a repeated request finds the file moved.
+      // The file is moved last, since no rollback undoes the move. If the commit fails, a repeated
+      // request finds that the file was moved.
       if (!isMoved) await files.moveIncoming({ projectId, names: filePath.split("/") }, id);
     });
     if (!isMoved) space.noteWritten(projectId, bytes);
   }
 
   /**
-   * Throws `Fault("unavailable")` unless so many bytes fit on the disk, beside the space that is
+   * Throws `Fault("unavailable")` unless this many bytes fit on the disk beside the space that is
    * kept free for the platform.
    */
   #requireDisk(bytes: number): void {
@@ -281,6 +291,9 @@ function partMaxOf(key: string): number {
   return key.startsWith(largePartsMark) ? olderPartBytes : partBytes;
 }
 
+/**
+ * Writes the body to the file, from the offset `from`. Throws when it has more than `max` bytes.
+ */
 async function writeBody(
   file: FileHandle,
   { from, max }: { readonly from: number; readonly max: number },
@@ -288,7 +301,7 @@ async function writeBody(
 ): Promise<{ readonly bytes: number; readonly digest: string }> {
   const hash = createHash("sha256");
   let bytes = 0;
-  // A refusal leaves the request open for its answer.
+  // A refusal ends this loop early: the request must stay open, so that it can be answered.
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     if (bytes + chunk.length > max) throw tooLarge(max);
     hash.update(chunk);
@@ -321,6 +334,7 @@ function tooLarge(max: number): Fault {
   return new Fault("too_large", `A part has at most ${max} bytes.`);
 }
 
+/** Throws `Fault` unless each part has arrived as the client names it. */
 function requireParts(
   partCount: number,
   stored: readonly store.PartRow[],

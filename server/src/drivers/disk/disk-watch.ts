@@ -1,6 +1,7 @@
-// Watches the disk of the data folder. Checks free space continuously; measures what replicas,
-// builds and projects use periodically, and at once when free space drops quickly. Ends writers
-// that are over a limit or fill the disk, maintains the reserve, and says which new work may start.
+// Watches the disk of the data folder. Checks free space continuously. Measures the usage of
+// replicas, builds and projects periodically, and at once when free space drops quickly. Ends
+// writers that are over a limit or fill the disk, maintains the reserve, and says which new work
+// may start.
 import type { ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import { sizeText } from "#lib/disk-full.ts";
@@ -26,7 +27,10 @@ export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly dataDir: string;
   /** The folder that holds one folder per project. */
   readonly storageDir: string;
-  /** Null: no limit. A reserve of null is derived from the size of the disk. */
+  /**
+   * `replicaBytes` and `storageBytes`: null is no limit. `reserveBytes`: null is a reserve that is
+   * derived from the size of the disk.
+   */
   readonly limits: Readonly<
     Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>
   >;
@@ -37,37 +41,44 @@ export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
 
 /** How often free space is checked. */
 const checkEveryMs = 500;
-/** How often it is checked while space is short, or drops quickly. */
+/** How often free space is checked while it is below the reserve, or drops quickly. */
 const checkSoonMs = 100;
 /**
  * Measuring is slow, since it reads all folders: a regular measurement waits for at least this many
  * times the duration of the last one.
  */
 const measurePauseFactor = 10;
+/** How often to measure when there is a limit, or free space is near the reserve. */
 const measureEveryMs = 10_000;
 /** How often to measure when there are no limits and free space is far from the reserve. */
 const measureSeldomMs = 300_000;
 /** When free space drops by this share of the reserve, usage is measured at once. */
 const quickShare = 1 / 8;
 /** Free space is near the reserve when it is less than this multiple of the reserve. */
-const nearShare = 3;
-/** The share of the disk's files that are reserved. */
+const nearFactor = 3;
+/** A disk can hold a limited number of files; this share of the number is reserved. */
 const filesShare = 0.05;
 /**
- * How much space must be free to create the reserve's file again, as a multiple of the reserve:
- * more than all of it, so that the file is not created and deleted in turn.
+ * How much space must be free to create the reserve's file again, as a multiple of the reserve. It
+ * is more than the whole reserve, so that the file is not created and deleted again and again.
  */
-const enoughShare = 1.25;
+const enoughFactor = 1.25;
 const nothing: DiskUsage = { bytes: 0, files: 0 };
 
 /** The watch of one data folder. */
 export class DiskWatch {
   readonly #options: DiskWatchOptions;
   readonly #writers = new Map<string, DiskWriter>();
-  /** The usage when there was last enough space, by id of a project or a writer. */
+  /**
+   * The usage that the next measurement is compared with, by id of a project or a writer; see
+   * `#remember`.
+   */
   readonly #usageBefore = new Map<string, DiskUsage>();
-  /** Projects with writers that ended since the last measurement with enough space. */
-  readonly #recent = new Set<ProjectId>();
+  /**
+   * Projects with writers that have ended. Their storage is measured even if no other writer runs;
+   * they are forgotten at the next measurement that begins with enough space.
+   */
+  readonly #projectsOfEnded = new Set<ProjectId>();
   /** Writers that were told to end because the storage of their project is over its limit. */
   readonly #endedForStorage = new Set<string>();
   /**
@@ -76,7 +87,7 @@ export class DiskWatch {
    * does not count as growth caused by the next writers.
    */
   readonly #toMeasureAnew = new Set<ProjectId>();
-  /** Projects whose storage filled the disk, until there is space again. */
+  /** Projects whose storage filled the disk, until there is enough space, each with the reason. */
   readonly #blocked = new Map<ProjectId, string>();
   /** The storage limits of projects that have a limit of their own, in bytes. */
   readonly #ownStorageBytes = new Map<ProjectId, number>();
@@ -88,12 +99,15 @@ export class DiskWatch {
   #measuredAtMs = Number.NEGATIVE_INFINITY;
   /** How long the last measurement took. */
   #measureMs = 0;
+  /** The free space when the last measurement ended. */
   #freeAtMeasure: rules.FreeSpace = { bytes: 0, files: null };
   /** Something has changed that needs a measurement soon. */
   #isChanged = false;
   /** The last measurement found no writer to end. */
   #isSettled = false;
+  /** Cancels the check that follows after `checkSoonMs`. */
   #cancelSoon: (() => void) | undefined;
+  /** The measurement in progress. */
   #measuring: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
@@ -119,13 +133,14 @@ export class DiskWatch {
     this.#closing.abort();
     this.#cancelSoon?.();
     await this.#loop.stop();
+    // The loop's last turn may have planned another check.
     this.#cancelSoon?.();
     await this.#measuring;
   }
 
   /**
-   * Watches a writer until the returned function is called. `isEmpty`: it has written nothing yet;
-   * otherwise its usage so far is measured first.
+   * Watches a writer until the returned function is called. `isEmpty`: the writer has written
+   * nothing yet; otherwise its usage so far is measured first.
    */
   add(writer: DiskWriter, isEmpty: boolean): () => void {
     this.#writers.set(writer.id, writer);
@@ -137,7 +152,7 @@ export class DiskWatch {
     return () => {
       this.#writers.delete(writer.id);
       this.#usageBefore.delete(writer.id);
-      this.#recent.add(writer.projectId);
+      this.#projectsOfEnded.add(writer.projectId);
       const wasOver = this.#endedForStorage.delete(writer.id);
       if (wasOver) this.#toMeasureAnew.add(writer.projectId);
       if (this.#state === "enough" && !wasOver) return;
@@ -154,19 +169,19 @@ export class DiskWatch {
     return { bytes: this.#freeSpace.bytes, reserveBytes: this.#limits?.reserveBytes ?? 0 };
   }
 
-  /** Why nothing of a project may start now, as a sentence; null when it may. */
+  /** Why nothing of a project may start now, as a sentence; null: starts are allowed. */
   startRefusal(projectId: ProjectId): string | null {
     return this.#state === "critical"
       ? this.#shortText("nothing is started")
       : (this.#blocked.get(projectId) ?? null);
   }
 
-  /** Why no build may start now. */
+  /** Why no build may start now; null: builds are allowed. */
   buildRefusal(): string | null {
     return this.#state === "enough" ? null : this.#shortText("nothing is built");
   }
 
-  /** Why the platform should store nothing new for others. */
+  /** Why the platform should store nothing new for others; null: it may store. */
   storeRefusal(): string | null {
     return this.#state === "critical" ? this.#shortText("nothing new is stored") : null;
   }
@@ -250,13 +265,13 @@ export class DiskWatch {
   }
 
   #isMeasureDue(limits: rules.DiskLimits): boolean {
-    if (this.#writers.size + this.#recent.size === 0) return false;
+    if (this.#writers.size + this.#projectsOfEnded.size === 0) return false;
     const sinceMs = this.#options.clock.monotonicMs() - this.#measuredAtMs;
     const isLimited =
       limits.replicaBytes !== null ||
       limits.storageBytes !== null ||
       this.#ownStorageBytes.size > 0;
-    const isNear = this.#freeSpace.bytes < limits.reserveBytes * nearShare;
+    const isNear = this.#freeSpace.bytes < limits.reserveBytes * nearFactor;
     const share = this.#state === "enough" ? quickShare : rules.growthShare;
     // An urgent measurement follows after a pause as long as the last one took.
     if (this.#isChanged || ((isLimited || isNear) && this.#hasFallen(limits, share)))
@@ -297,9 +312,9 @@ export class DiskWatch {
       writer,
       folders: writer.folders(),
     }));
-    const projects = new Set(this.#recent);
+    const projects = new Set(this.#projectsOfEnded);
     for (const { writer } of writers) projects.add(writer.projectId);
-    if (this.#state === "enough") this.#recent.clear();
+    if (this.#state === "enough") this.#projectsOfEnded.clear();
     const storages = new Map<ProjectId, readonly string[]>();
     for (const projectId of projects)
       storages.set(projectId, storageFolders(storageDir, projectId));
@@ -313,13 +328,15 @@ export class DiskWatch {
         this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
       growing.push({ kind, id, now, before: this.#usageBefore.get(id) ?? now ?? nothing });
     };
-    // A folder that does not exist has no entry; null is the entry of one that was not counted.
+    // A folder that does not exist has no entry in `usage`. A folder whose files could not be
+    // counted in time has the entry null.
     const sizesOf = (folders: readonly string[]): (DiskUsage | null)[] =>
       folders.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
     for (const [projectId, folders] of storages) {
-      const isMeasured = folders.some((folder) => usage.has(folder));
-      // The set has entries again if a writer over the limit ended during this measurement.
-      if (isMeasured && !this.#toMeasureAnew.has(projectId))
+      const hasFolder = folders.some((folder) => usage.has(folder));
+      // A writer that was told to end may have ended during this measurement: then the project is
+      // in `#toMeasureAnew` again, and the next measurement counts instead of this one.
+      if (hasFolder && !this.#toMeasureAnew.has(projectId))
         add("storage", projectId, sumOf(sizesOf(folders)));
     }
     for (const { writer, folders } of writers) {
@@ -332,7 +349,10 @@ export class DiskWatch {
     return growing;
   }
 
-  /** The usage of deleted files that the writer's processes still have open; null: not counted. */
+  /**
+   * The usage of deleted files that the writer's processes still have open; null when it cannot be
+   * counted in time.
+   */
   async #deletedUsage({ pid }: DiskWriter): Promise<DiskUsage | null> {
     const firstPid = process.platform === "linux" ? pid() : null;
     if (firstPid === null) return nothing;
@@ -341,11 +361,12 @@ export class DiskWatch {
   }
 
   /**
-   * Ends a writer, or all writers of a project, and returns them. There may be none if they have
-   * already exited.
+   * Ends a writer, or all writers of a project, and returns those that it ended. It ends none if
+   * all have already exited.
    */
   #end({ kind, id, reason, now }: rules.DiskEnding): readonly DiskWriter[] {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
+    // While there is enough space, a storage can only be over its limit.
     const isOver = kind === "storage" && this.#state === "enough";
     // The project's next replica may run as long as it does not increase this usage.
     if (isOver && now !== null) this.#usageBefore.set(id, now);
@@ -364,9 +385,9 @@ export class DiskWatch {
   }
 
   /**
-   * Remembers the usage for the next comparison. While space is short, usage is remembered only if
-   * it has decreased, so that slow writers are found too. The same is always true of builds, whose
-   * usage counts from their beginning, and of storage over its limit, which must not grow.
+   * Remembers the usage for the next comparison. In three cases a usage is remembered only if it
+   * has decreased: while space is short, so that slow writers are found too; for a build, whose
+   * usage counts from its beginning; and for a storage over its limit, which must not grow.
    */
   #remember(growing: readonly rules.Growing[], limits: rules.DiskLimits): void {
     for (const { kind, id, now, before } of growing) {
@@ -384,14 +405,16 @@ export class DiskWatch {
     const { reserve, log } = this.#options;
     const { reserveBytes } = limits;
     const heldBytes = reserve.heldBytes();
-    // While an app is filling the disk, it would take the space of the file too.
+    // An app that is filling the disk would take the space of the file too. So the file is deleted
+    // only when no writer is left to end and free space does not fall.
     const isCalm =
       this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, rules.growthShare));
     if (heldBytes > 0 && freeBytes < reserveBytes / 8 && isCalm) {
       reserve.release();
       log.error("the disk is full: the file that keeps space for the platform was deleted");
     }
-    if (heldBytes === 0 && freeBytes > reserveBytes * enoughShare)
+    if (heldBytes === 0 && freeBytes > reserveBytes * enoughFactor)
+      // The file holds half of the reserve; the other half is free space.
       await reserve.make(Math.round(reserveBytes / 2));
   }
 }

@@ -22,7 +22,8 @@ export type ContainerLogOptions = OutputOptions & {
   readonly file: ContainerFile;
 };
 
-const following: RetryPolicy = {
+/** How reading is tried again after a failure. */
+const readRetries: RetryPolicy = {
   firstMs: 100,
   factor: 2,
   msMax: 10_000,
@@ -45,7 +46,9 @@ const writeEveryMs = 100;
 /** The log of one container. */
 export class ContainerLog {
   readonly #options: ContainerLogOptions;
+  /** Aborted by `close`. */
   readonly #stop = new AbortController();
+  /** Aborted when the container has exited. */
   readonly #gone = new AbortController();
   readonly #unfinished: UnfinishedOutput;
   readonly #skipped: SkippedOutput;
@@ -55,13 +58,15 @@ export class ContainerLog {
   /** The cursor is near the end of the log, so that the engine need not search all of it. */
   #isAtEnd = false;
   #request: LogRequest | null = null;
-  /** The times of the last messages that were seen. */
+  /** For each stream, the time of its last message that was read. */
   readonly #seen: Record<Stream, string> = { stdout: "", stderr: "" };
+  /** When the position was last written, monotonic. */
   #writtenAtMs = Number.NEGATIVE_INFINITY;
   /** Settles when all lines that were passed on so far have been stored. */
   #storing: Promise<unknown> = Promise.resolve();
   /** How many batches of lines wait to be stored. */
   #waiting = 0;
+  /** Settles when the log was read to its end; null: reading has not begun. */
   #flow: Promise<unknown> | null = null;
 
   constructor(options: ContainerLogOptions) {
@@ -72,7 +77,7 @@ export class ContainerLog {
       isBehind: () => this.#isBehind,
       onLines: (lines) => void this.#store(lines),
     });
-    const skipped = {
+    const skippedOptions = {
       ...options,
       isLogged: (stream: Stream, to: string) => this.#isLogged(stream, to),
       store: (lines: readonly LogLine[]) => this.#store(this.#replicaLines(lines)),
@@ -80,10 +85,10 @@ export class ContainerLog {
       onChange: () => this.#changes.tell(),
       signal: this.#stop.signal,
     };
-    this.#skipped = new SkippedOutput(skipped, options.file.parts);
+    this.#skipped = new SkippedOutput(skippedOptions, options.file.parts);
   }
 
-  /** Begins to see lines that the container has not ended yet. */
+  /** Begins to see unfinished lines, which the container has begun and not ended. */
   async attach(): Promise<void> {
     await this.#unfinished.attach();
   }
@@ -92,7 +97,7 @@ export class ContainerLog {
   follow(): void {
     const { clock, onFault } = this.#options;
     const { signal } = this.#stop;
-    this.#flow ??= retry({ ...following, clock, signal, onFailure: onFault }, () =>
+    this.#flow ??= retry({ ...readRetries, clock, signal, onFailure: onFault }, () =>
       this.#readAll(),
     );
   }
@@ -131,7 +136,7 @@ export class ContainerLog {
     });
   }
 
-  /** Stops delivering; resolves once the current lines are stored. */
+  /** Stops delivering; resolves once no line is being stored any more. */
   async close(): Promise<void> {
     this.#stop.abort(new Error("the log was closed"));
     this.containerGone();
@@ -147,8 +152,10 @@ export class ContainerLog {
       for (let isDone = false; !isDone && !this.#stop.signal.aborted;) {
         const isGone = this.#gone.signal.aborted;
         const isRead = await this.#read(isGone);
+        // If the container exited during this read, its last output may have come too late for it.
         isDone = isGone && isRead;
-        // The stream ends with the container, but also when the engine itself stops.
+        // The engine ends the stream when the container exits, but also when the engine itself
+        // stops: so the log is read again after a pause.
         if (isRead && !isGone) await clock.sleep(pauseMs, this.#gone.signal).catch(() => undefined);
       }
     } finally {
@@ -157,7 +164,10 @@ export class ContainerLog {
     }
   }
 
-  /** Reads to the end of the log. Returns false when reading has to begin again, elsewhere. */
+  /**
+   * Reads to the end of the log. Returns false when reading has to begin again at another position,
+   * or was closed.
+   */
   async #read(isGone: boolean): Promise<boolean> {
     if (!isGone) void this.#unfinished.attach().catch(() => undefined);
     const cursor = this.#cursor;
@@ -171,25 +181,28 @@ export class ContainerLog {
     this.#request = request;
     // The engine does not always end a request that was made before the container's end.
     if (!isGone && this.#gone.signal.aborted) request.close();
-    // Lets output arrive, so that the first message shows where the newest output begins.
+    // The pause lets output arrive, so that the first message shows where the newest output begins.
     if (isAtEnd) await this.#options.clock.sleep(firstWaitMs, signal).catch(() => undefined);
-    let isFirst = isAtEnd;
-    for (let inOrder = 0; !signal.aborted;) {
+    let mayHaveGap = isAtEnd;
+    // While no message comes, skipped output is read. But a request that has ended although the
+    // container may still run is made again first.
+    for (let bytesInOrder = 0; !signal.aborted;) {
       const messages = request.take();
       if (messages.length > 0) {
-        // A gap before the first message: the app has printed more than the request returns, or the
-        // engine has begun a new file.
-        if (isFirst && isLater(messages[0], this.#cursor) && !(await this.#skipTo(messages))) {
+        // There is a gap before the first message when the app has printed more than the request
+        // returns, or when the engine has begun a new file. If the gap cannot be skipped, the log
+        // is read again from the cursor.
+        if (mayHaveGap && isLater(messages[0], this.#cursor) && !(await this.#skipTo(messages))) {
           request.close();
           return false;
         }
-        isFirst = false;
-        if (isLater(messages.at(-1), this.#cursor)) inOrder += weightOf(messages);
+        mayHaveGap = false;
+        if (isLater(messages.at(-1), this.#cursor)) bytesInOrder += weightOf(messages);
         if (!(await this.#deliver(messages))) return false;
-        if (inOrder < inOrderBytes || !this.#isOld(messages)) continue;
+        if (bytesInOrder < inOrderBytes || !this.#isOld(messages)) continue;
         if (await this.#skip(request)) return false;
         // There was little to skip, or the engine did not answer in time.
-        inOrder = -noSkipFactor * inOrderBytes;
+        bytesInOrder = -noSkipFactor * inOrderBytes;
       } else if (request.isEnded && !isGone) return true;
       else if (await this.#skipped.read()) continue;
       else if (request.isEnded && this.#skipped.parts.length === 0) return true;
@@ -210,6 +223,7 @@ export class ContainerLog {
     return true;
   }
 
+  /** Whether these messages are so old that newer output should come first. */
   #isOld(messages: readonly LogMessage[]): boolean {
     const { clock } = this.#options;
     return clock.now() - Date.parse(messages.at(-1)?.time ?? "") > inOrderMs;
@@ -245,6 +259,7 @@ export class ContainerLog {
     return this.#gone.signal.aborted || this.#seen[stream] > time;
   }
 
+  /** The lines of the log, without what was already delivered while they were unfinished. */
   #newLines(lines: readonly LogLine[]): ReplicaLine[] {
     const unfinished = this.#unfinished;
     return this.#replicaLines(lines).flatMap((line) => unfinished.finished(line.stream, [line]));
@@ -259,8 +274,8 @@ export class ContainerLog {
   }
 
   /**
-   * Stores one batch after the other. Returns false when closed before the lines were stored: they
-   * will be read again.
+   * Stores the lines after the batches that wait already. Returns false when closed before the
+   * lines were stored: they will be read again.
    */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
     const { signal } = this.#stop;
@@ -271,6 +286,7 @@ export class ContainerLog {
     return await stored;
   }
 
+  /** Called when output was delivered: writes the position from time to time. */
   #moved(): void {
     if (this.#options.clock.monotonicMs() - this.#writtenAtMs >= writeEveryMs) this.#writeReach();
     this.#unfinished.look();
@@ -288,6 +304,7 @@ function weightOf(messages: readonly LogMessage[]): number {
   return messages.reduce((sum, { bytes }) => sum + Math.max(bytes.length, lineBytesMin), 0);
 }
 
+/** Whether the message comes after all output that the cursor has passed. */
 function isLater(message: LogMessage | undefined, { reach }: LogCursor): boolean {
   return message !== undefined && message.time > reach.position;
 }

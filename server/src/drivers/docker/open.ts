@@ -42,7 +42,7 @@ export type DockerDriverConfig = DiskConfig &
       /** Registries that builds may use in addition to the usual ones. */
       readonly moreRegistries: readonly string[];
       readonly cacheBytes: number;
-      /** The OCI runtimes for containerRuntime. */
+      /** The OCI runtimes that the values of the setting `containerRuntime` stand for. */
       readonly runtimes: { readonly v1: string; readonly v2: string };
       readonly areBuildsClosed: boolean;
     };
@@ -55,11 +55,15 @@ export type DockerDriverConfig = DiskConfig &
   };
 
 const socketForm = /^unix:\/\/(\/.+)$/;
+/** How long the engine keeps the steps of earlier builds. */
 const cacheHoursMax = 24 * 14;
-/** Long enough for any engine that works, and for its registry. */
+/** How long `dockerObstacle` waits for the engine, which answers much sooner when it works. */
 const answerWaitMs = 10_000;
 
-/** Throws `CannotStart` when no engine answers, or it cannot do what the settings ask for. */
+/**
+ * Opens the driver. Throws `CannotStart` when no engine answers, or when the engine cannot do what
+ * the settings ask for.
+ */
 export async function openDockerDriver(
   config: DockerDriverConfig,
   { installationId, log, lifecycle, clock }: DriverParts,
@@ -161,6 +165,7 @@ async function openBuilder(
     userOf: (projectId) =>
       process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0),
     buildTimeoutMs: buildTimeoutSeconds * 1000,
+    // Only a firewall with a bridge for builds has rules for them.
     firewall: firewall?.buildBridge ? firewall : null,
     segment: await openSegment(config, parts),
     limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits } : null,
@@ -169,8 +174,8 @@ async function openBuilder(
 }
 
 /**
- * Why a new installation should not use this driver unless somebody chooses it, as the end of a
- * sentence; null: it should. `baseImage` is the default image of apps.
+ * Why a new installation for which nobody has chosen a driver should not use this one, as the end
+ * of a sentence; null: it should. `baseImage` is the image that apps have by default.
  */
 export async function dockerObstacle(
   config: DockerDriverConfig,
@@ -185,15 +190,16 @@ export async function dockerObstacle(
   const client = await findClient({ PATH: toolEnvironment["PATH"] ?? "", HOME: paths.buildsDir });
   if (!client.ok) return `a Docker engine answers, but no image can be built: ${client.reason}`;
   const image = engine.calls.getImage(baseImage);
-  // The result is text only when it is an error's code.
+  // When the engine lacks the image, its registry is asked. The result is text only when that fails
+  // too: the error's code.
   const inspection = await image
     .inspect()
     .catch(() => image.distribution())
     .catch(codeOf);
   if (typeof inspection === "string")
     return `a Docker engine answers, but neither it nor its registry has the usual base image ${baseImage} (${inspection})`;
-  // Without the right to set rules, the process driver cannot give replicas their own networks
-  // either.
+  // With `auto`, a process without the right to set rules loses nothing with this driver: the
+  // process driver could not give replicas their own networks either.
   const isFilterNeeded = appNetwork.mode === "own" || (appNetwork.mode === "auto" && mayFilter());
   if (!isFilterNeeded || canFilter(engine)) return null;
   return "a Docker engine answers, but the firewall rules for networks of apps cannot be set for it";
@@ -204,7 +210,7 @@ function mayFilter(): boolean {
   return process.getuid?.() === 0 && isInstalled("nft");
 }
 
-/** Whether this process may set firewall rules, and they apply to the engine's containers. */
+/** Whether this process may set firewall rules that apply to the engine's containers. */
 function canFilter({ facts }: Engine): boolean {
   return mayFilter() && facts.hasReachableContainers;
 }
@@ -213,6 +219,7 @@ function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? (error as Error).message;
 }
 
+/** Connects to the engine at this address. Throws `CannotStart` when none answers. */
 async function connect(host: string): Promise<Engine> {
   const socketPath = socketForm.exec(host)?.[1];
   if (socketPath === undefined) {
@@ -234,7 +241,7 @@ function canLimit({ facts }: Engine): boolean {
   return process.getuid?.() === 0 && facts.hasReachableContainers;
 }
 
-/** Null where the steps of builds cannot be isolated from each other. */
+/** Returns null where the builds of different projects cannot be isolated from each other. */
 async function openSegment(
   { docker }: DockerDriverConfig,
   options: BuildSegmentOptions & { readonly engine: Engine },
@@ -253,7 +260,7 @@ async function openSegment(
   return null;
 }
 
-/** Null where the rules cannot be set. */
+/** Returns null where the rules cannot be set, or the settings do not want them. */
 async function openFirewall(
   { appNetwork, docker }: DockerDriverConfig,
   { engine, installation }: { readonly engine: Engine; readonly installation: string },

@@ -1,6 +1,6 @@
 // Virtual environments for apps. Builds of one project with the same Python and the same packages
-// share an environment. An app whose build runs commands gets its own, since commands may install
-// into it.
+// share an environment. An app gets its own environment if its build runs commands, which may
+// install into the environment, or if packages are made of the app's own files.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -22,10 +22,13 @@ import { removeFolder } from "#drivers/remove-folder.ts";
  * "latest" does not go stale.
  */
 const openVersionsAgeMsMax = 24 * 3600 * 1000;
+/** How many environments are kept although no app uses them. */
 const environmentsKeptMax = 20;
+/** How many environments with pip or uv are kept. */
 const toolsKeptMax = 10;
-/** Trusted certificates of the machine, on Debian and its derivatives. */
+/** The certificates that the machine trusts, on Debian and its derivatives. */
 const certificatesFile = "/etc/ssl/certs/ca-certificates.crt";
+/** A file in the app's folder that exists while packages are installed. */
 const requirementsFile = ".slipway-requirements.txt";
 
 export type EnvironmentRequest = {
@@ -84,7 +87,7 @@ export class BuildPackages {
       ageMsMax: ageMsMaxOf(plan),
       signal: tools.signal,
       make: async (newFolder) => {
-        // An empty environment takes only a moment.
+        // Without packages, the environment takes only a moment, which is not metered.
         if (hasPackages) request.onBegin();
         await this.#create(request, newFolder, plan.requirements.length > 0);
         await this.#install(request, newFolder);
@@ -100,15 +103,16 @@ export class BuildPackages {
     return folder;
   }
 
-  /** Removes unused environments except the most recently used. */
+  /** Removes environments that are not used, except for the most recently used of them. */
   async collect(isUsed: (folder: string) => boolean): Promise<void> {
     await this.#environments.collect(isUsed, environmentsKeptMax);
+    // No artifact uses an environment with tools.
     await this.#toolEnvironments.collect(() => false, toolsKeptMax);
   }
 
   /**
-   * Creates an environment. That takes 50 ms without pip; installing pip takes seconds, so pip is
-   * copied from a cached environment.
+   * Creates an environment. Without pip, this takes 50 ms. Installing pip would take seconds, so
+   * pip is copied from a cached environment.
    */
   async #create(
     { python, tools }: EnvironmentRequest,
@@ -157,7 +161,8 @@ export class BuildPackages {
     }
     if (plan.requirements.length === 0) return;
     const file = join(request.appDir, requirementsFile);
-    // Commands of the app may have put a link there: do not write through it.
+    // Commands of the app may have put a link at this path, and nothing may be written through it:
+    // whatever is there is removed first.
     await removeFolder(file);
     await writeFile(file, `${plan.requirements.join("\n")}\n`, { flag: "wx" });
     await this.#runInstaller(
@@ -184,8 +189,9 @@ export class BuildPackages {
     const downloads = join(this.#dir, "downloads", tools.projectId);
     await giveFolder(tools, downloads, "itself");
     await giveFolder(tools, venvDir);
-    // Packages among the app's own files are compiled in place.
-    const [readOnly, writable] = venvDir === request.ownDir ? [[], [appDir]] : [[appDir], []];
+    // With an environment of its own, an app may have packages among its files. They are compiled
+    // in place, so the app's folder is writable.
+    const [appReadOnly, appWritable] = venvDir === request.ownDir ? [[], [appDir]] : [[appDir], []];
     const result = await runTool(tools, {
       command,
       cwd: appDir,
@@ -201,14 +207,15 @@ export class BuildPackages {
         PIP_ROOT_USER_ACTION: "ignore",
         PYTHONUNBUFFERED: "1",
       },
-      // Compiling a package runs its code.
+      // The installer is confined, since compiling a package runs the package's code.
       confinedTo: {
         readOnly: [
           ...pythonFolders(python),
+          // An absolute path leads into the cached environment of a uv that the platform installed.
           ...(uv?.startsWith("/") === true ? [join(uv, "../..")] : []),
-          ...readOnly,
+          ...appReadOnly,
         ],
-        writable: [venvDir, downloads, ...writable],
+        writable: [venvDir, downloads, ...appWritable],
       },
     });
     if (!result.isOk)
@@ -218,8 +225,8 @@ export class BuildPackages {
   }
 
   /**
-   * Returns the installed uv, else one installed into a cached environment; null when uv is not
-   * available.
+   * Returns the machine's uv, or else a uv that is installed into a cached environment; null when
+   * that fails too.
    */
   async #findUv({ python, tools }: EnvironmentRequest): Promise<string | null> {
     const installed = await runTool(tools, {
@@ -264,7 +271,7 @@ export class BuildPackages {
   }
 }
 
-/** True when packages are made of the app's own files. */
+/** True when some packages are made of the app's own files. */
 export function needsCode({ requirements, project }: BuildPlan): boolean {
   return requirements.some((line) => namesLocalFiles(line)) || project?.needsCode === true;
 }
@@ -272,6 +279,7 @@ export function needsCode({ requirements, project }: BuildPlan): boolean {
 /** The maximum age of an environment that is reused. */
 function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
   if (startsClean) return Number.NEGATIVE_INFINITY;
+  // A plan without a Python project has nothing that would need a lock.
   return areVersionsExact(requirements) && project?.isLocked !== false
     ? Number.POSITIVE_INFINITY
     : openVersionsAgeMsMax;
@@ -283,8 +291,11 @@ function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
  */
 function namesLocalFiles(line: string): boolean {
   return (
+    // An option that names a file or a folder, unless the line has a URL.
     /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||
+    // A path that begins with a dot or a slash, or a URL of a file.
     /^(\.|\/|file:)|@\s*file:/.test(line) ||
+    // Any other path, or the name of an archive.
     (/^[^\s@;]*\/|\.(whl|zip|tar\.gz)$/.test(line) && !line.includes("://"))
   );
 }
@@ -295,13 +306,14 @@ export function pythonFolders(python: Python): string[] {
 }
 
 /**
- * By default uv trusts its own certificates; pip and git trust the machine's, which matters behind
- * a corporate proxy.
+ * Returns variables with which uv trusts the machine's certificates, as pip and git do; by default
+ * uv trusts only its own. The machine's are needed behind a corporate proxy. Returns none when the
+ * environment already sets one of the variables.
  */
 function machineCertificates(
   environment: Readonly<Record<string, string>>,
 ): Record<string, string> {
-  // Older versions of uv use the second name.
+  // Older versions of uv know only the second name.
   const names = ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS"];
   const isSet = names.some((name) => environment[name] !== undefined);
   return isSet || !existsSync(certificatesFile)
@@ -317,8 +329,8 @@ function installCommand(python: string, uv: string | null, file: string): [strin
 }
 
 /**
- * With secrets, nothing is cached: a cache may store private packages of the index, or beside them
- * the request with its credentials.
+ * With secrets, nothing is cached: a cache may store private packages, and beside them the requests
+ * that fetched them, with the credentials.
  */
 function cacheVariables(downloads: string, hasSecrets: boolean): Record<string, string> {
   if (hasSecrets) return { PIP_NO_CACHE_DIR: "1", UV_NO_CACHE: "1" };
@@ -331,14 +343,14 @@ function cacheVariables(downloads: string, hasSecrets: boolean): Record<string, 
  * other values for the same names. The values themselves are in no key.
  */
 function environmentKey({ plan, python, tools, secrets }: EnvironmentRequest): string {
-  const { requirements, project, useUv, appId } = plan;
+  const { requirements, project: pythonProject, useUv, appId } = plan;
   const installer = useUv ? "uv" : "pip";
   const parts = [requirements.length === 0 ? "none" : installer, ...requirements];
-  const projectParts = project === null ? [] : [JSON.stringify(project)];
+  const pythonProjectParts = pythonProject === null ? [] : [JSON.stringify(pythonProject)];
   const names = [...secretsOfPackages(secrets, requirements).keys()];
   const appParts = names.length === 0 ? [] : [appId, names.join(" ")];
   const version = `${python.version}.${python.patch}`;
-  return `${tools.projectId}-${shortHash(python.path, version, ...parts, ...projectParts, ...appParts)}`;
+  return `${tools.projectId}-${shortHash(python.path, version, ...parts, ...pythonProjectParts, ...appParts)}`;
 }
 
 function shortHash(...parts: readonly string[]): string {
@@ -356,8 +368,8 @@ async function prepare(tools: BuildTools, ...command: [string, ...string[]]): Pr
 }
 
 /**
- * Copies pip and setuptools with their compiled files, and pip's scripts with paths of the new
- * environment.
+ * Copies pip and setuptools with their compiled files, and also pip's scripts, in which the paths
+ * become those of the new environment.
  */
 async function copySeed(copy: {
   python: Python;
@@ -376,8 +388,8 @@ async function copySeed(copy: {
 }
 
 function environmentFailed(result: ToolResult, tools: BuildTools): BuildFailed {
-  const last = result.output.trim().split("\n").at(-1) ?? "";
+  const lastLine = result.output.trim().split("\n").at(-1) ?? "";
   return new BuildFailed(
-    `The virtual environment could not be created: the command ${exitText(result.end, tools.timeoutMs)}${last === "" ? "" : ` (${last.slice(0, 300)})`}. Please ${buildAgain}; if it fails again, ask the operator to check the machine's Python.`,
+    `The virtual environment could not be created: the command ${exitText(result.end, tools.timeoutMs)}${lastLine === "" ? "" : ` (${lastLine.slice(0, 300)})`}. Please ${buildAgain}; if it fails again, ask the operator to check the machine's Python.`,
   );
 }

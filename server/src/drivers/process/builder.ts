@@ -41,7 +41,7 @@ export type ProcessBuilderOptions = {
   readonly pythons: PythonFinder;
   /** Environment variables that programs of a build can see. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
-  /** The timeout of one command; a signal bounds the whole build. */
+  /** The timeout of one command; the signal of its context bounds a whole build. */
   readonly commandTimeoutMs: number;
   /** The runtime's Python files, compiled for each Python that apps use; null for none. */
   readonly runtimeDir: string | null;
@@ -55,6 +55,7 @@ export type ProcessBuilderOptions = {
   readonly clock: Clock;
 };
 
+/** The timeout for compiling the Python files of one folder. */
 const compileTimeoutMs = 120_000;
 
 /** Builds on this machine, into `buildsDir/<buildId>`. */
@@ -85,12 +86,12 @@ export class ProcessBuilder implements Builder {
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
     const removeWriter = this.#options.disk.add(this.#writerOf(plan, ended), false);
-    // Clean up after a killed attempt.
+    // An earlier attempt of this build may have been killed: remove what it left.
     await this.#endPrograms(buildDir, context);
     await removeFolder(buildDir);
     try {
       const signal = AbortSignal.any([context.signal, ended.signal]);
-      return await this.#buildAlone(plan, { ...context, signal }, buildDir);
+      return await this.#buildAndEndPrograms(plan, { ...context, signal }, buildDir);
     } catch (error) {
       await removeFolder(buildDir);
       throw error;
@@ -116,13 +117,16 @@ export class ProcessBuilder implements Builder {
     // Folders and environments are listed before `readUsed`, so that what builds make later is left
     // alone.
     const names = await readdir(this.#options.buildsDir).catch(() => []);
-    const handedOut = [...this.#handedOut.keys()];
+    const buildsWithEnvironment = [...this.#handedOut.keys()];
     const used = await readUsed();
     const artifacts = used.artifacts
       .filter(({ kind }) => kind === "process")
       .map((one) => processArtifact(one));
     const building = new Set(used.building);
-    for (const buildId of handedOut) if (!building.has(buildId)) this.#handedOut.delete(buildId);
+    // A build that has ended has stored its artifact, or has none.
+    for (const buildId of buildsWithEnvironment)
+      if (!building.has(buildId)) this.#handedOut.delete(buildId);
+    // An artifact's app folder is `buildsDir/<buildId>/app`.
     const kept = new Set([
       "cache",
       ...building,
@@ -131,10 +135,10 @@ export class ProcessBuilder implements Builder {
     for (const name of names) {
       if (!kept.has(name)) await removeFolder(join(this.#options.buildsDir, name));
     }
-    const folders = new Set(artifacts.map(({ venvDir }) => venvDir));
+    const usedEnvironments = new Set(artifacts.map(({ venvDir }) => venvDir));
     const isHandedOut = (folder: string): boolean =>
       this.#handedOut.values().some((one) => one === folder);
-    await this.#packages.collect((folder) => folders.has(folder) || isHandedOut(folder));
+    await this.#packages.collect((folder) => usedEnvironments.has(folder) || isHandedOut(folder));
   }
 
   async #build(plan: BuildPlan, context: BuildContext, buildDir: string): Promise<ProcessArtifact> {
@@ -167,7 +171,8 @@ export class ProcessBuilder implements Builder {
     };
   }
 
-  async #buildAlone(
+  /** Builds, and ends programs that the build has left running. */
+  async #buildAndEndPrograms(
     plan: BuildPlan,
     context: BuildContext,
     buildDir: string,
@@ -180,8 +185,8 @@ export class ProcessBuilder implements Builder {
   }
 
   /**
-   * Kills programs that commands left running, identified by their unique HOME. A sandbox leaves
-   * none.
+   * Kills programs that commands left running. It finds them by their HOME, which no other build
+   * has. With a sandbox, no program is left.
    */
   async #endPrograms(buildDir: string, { log }: BuildContext): Promise<void> {
     const { sandbox, clock } = this.#options;
@@ -253,7 +258,7 @@ export class ProcessBuilder implements Builder {
       needsPip: plan.requirements.length > 0 || plan.project !== null || hasCommands(plan),
     };
     let choice = choosePython({ ...needs, installed: await pythons.ofVersion(plan.pythonVersion) });
-    // Look at other versions only when this one is missing or incomplete.
+    // Other versions are looked at only when this one is missing or incomplete.
     if (!choice.ok || choice.warning !== null)
       choice = choosePython({ ...needs, installed: await pythons.all() });
     if (!choice.ok) throw new BuildFailed(choice.reason);
@@ -263,11 +268,15 @@ export class ProcessBuilder implements Builder {
   }
 
   /**
-   * Compiles what will be imported, to speed up the first start. A file that does not compile fails
-   * on import. Uses the Python that the environment was made from, so that nothing runs here that
-   * the app's commands put into the environment.
+   * Compiles what will be imported, to speed up the first start. A file that cannot be compiled
+   * does not fail the build: it fails when it is imported. Uses the Python that the environment was
+   * made from, so that nothing runs here that the app's commands put into the environment.
+   * `hasOwnEnvironment`: the app has an environment of its own.
    */
-  async #compile({ plan, python, tools, appDir }: CommandContext, isOwn: boolean): Promise<void> {
+  async #compile(
+    { plan, python, tools, appDir }: CommandContext,
+    hasOwnEnvironment: boolean,
+  ): Promise<void> {
     const { runtimeDir } = this.#options;
     const bounded = { ...tools, timeoutMs: Math.min(compileTimeoutMs, tools.timeoutMs) };
     const command = (folder: string): [string, ...string[]] => [
@@ -283,9 +292,11 @@ export class ProcessBuilder implements Builder {
       cwd: appDir,
       stage: "code",
       isQuiet: true,
-      // Only in this case may the files contain links made by commands, and belong to the user of
-      // confined programs.
-      ...(isOwn ? { confinedTo: { readOnly: pythonFolders(python), writable: [appDir] } } : {}),
+      // Commands have run only if the app has an environment of its own. Only then can the files
+      // contain links that commands made, and belong to the user of confined programs.
+      ...(hasOwnEnvironment
+        ? { confinedTo: { readOnly: pythonFolders(python), writable: [appDir] } }
+        : {}),
     });
     if (runtimeDir === null || plan.runtime !== "cortex" || this.#compiledFor.has(python.path))
       return;
@@ -346,11 +357,11 @@ async function runCommands(
       confinedTo: { readOnly: pythonFolders(python), writable: [appDir, ownDir], codeDir: appDir },
     });
     if (result.isOk) continue;
-    const ended = exitText(result.end, tools.timeoutMs);
+    const endText = exitText(result.end, tools.timeoutMs);
     const reason = failingLine(result.output);
     const said = reason === "" ? "" : ` It says: ${shown(reason)}.`;
     throw new BuildFailed(
-      `Command ${index + 1} of ${list} ${ended}: ${shown(line)}.${said} See its output above; fix the command and ${buildAgain}.`,
+      `Command ${index + 1} of ${list} ${endText}: ${shown(line)}.${said} See its output above; fix the command and ${buildAgain}.`,
     );
   }
 }

@@ -1,5 +1,5 @@
 // Runs replicas as processes of this machine. They outlive the platform: each has a folder with its
-// full state, where the next process of the platform finds it.
+// full state, from which the next process of the platform takes the replica over.
 import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
 import { addAbortListener } from "node:events";
 import { mkdir, readdir } from "node:fs/promises";
@@ -55,12 +55,14 @@ export type ProcessDriverOptions = ReplicaDriverOptions &
     readonly clock: Clock;
   };
 
-/** How long replicas may run without their network rules after another program has flushed them. */
+/**
+ * How long replicas may run without their firewall rules after another program removed the rules.
+ */
 const rulesEveryMs = 10_000;
 /** `{appName}-` and the suffix from `newReplicaId`; used as a folder name. */
 const replicaIdForm = /^[a-z0-9-]{1,60}$/;
 
-/** The process driver. `driver.ts` documents the methods. */
+/** The process driver. `#drivers/driver.ts` documents the methods. */
 export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driver {
   readonly name = "process";
   readonly isShared = false;
@@ -70,7 +72,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   readonly #network: OwnNetwork | null;
   readonly #shells: ShellPool;
   readonly #ports = new PortPool();
-  readonly #loop: Loop;
+  readonly #lookLoop: Loop;
   readonly #networkLoop: Loop;
   #sink: ReplicaSink | null = null;
 
@@ -98,7 +100,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       storagePaths: options.sandbox.kind === "namespaces",
       containerRuntimes: null,
     };
-    this.#loop = new Loop({
+    this.#lookLoop = new Loop({
       name: "process driver",
       intervalMs: lookEveryMs,
       clock,
@@ -128,7 +130,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
     await endLeftExecs((replicaId) => this.replicas.has(replicaId), this.#options.clock);
     removeLeftGroups(this.#cgroups, (name) => this.replicas.has(name as ReplicaId));
-    this.#loop.start();
+    this.#lookLoop.start();
     this.#networkLoop.start();
   }
 
@@ -147,13 +149,14 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   }
 
   async close(): Promise<void> {
-    await this.#loop.stop();
+    await this.#lookLoop.stop();
     await this.#networkLoop.stop();
     await this.starts.settled();
     await this.execs.close();
     await Promise.all([...this.replicas.values()].map((replica) => replica.close()));
     await this.#shells.close();
     const network = this.#network;
+    // Replicas that keep running also keep their firewall rules.
     if (network !== null && this.running.length === 0) await removeFirewall(network);
     this.replicas.clear();
   }
@@ -161,11 +164,12 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   async #keepFirewall(): Promise<void> {
     const network = this.#network;
     const isUsed = this.running.length > 0 || !this.#shells.isEmpty;
+    // `keepFirewall` returns false when it had to restore the rules.
     if (network === null || !isUsed || (await keepFirewall(network))) return;
     this.#options.log.warn("restored missing firewall rules of the replicas' networks");
   }
 
-  #context() {
+  #launchContext() {
     return { ...this.#options, socketsDir: join(this.#options.dataDir, "sockets") };
   }
 
@@ -188,7 +192,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     );
     signal.throwIfAborted();
     const launched = await launch(spec, {
-      ...this.#context(),
+      ...this.#launchContext(),
       claim,
       ports: this.#ports,
       shells: this.#shells,
@@ -196,8 +200,8 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       signal,
     }).catch((error: unknown) => {
       if (signal.aborted || error instanceof StartRefused) throw error;
-      // The app's owner sees only the code of an error of the machine (a full disk, a copy that
-      // timed out).
+      // When the machine has an error (a full disk, a copy that timed out), the app's owner sees
+      // only the error's code.
       const code = (error as NodeJS.ErrnoException).code ?? "unknown";
       throw new StartRefused(
         `The replica's folder could not be created on the machine that runs it (${code}).`,
@@ -235,6 +239,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     );
   }
 
+  /** `child`: null when an earlier process of the platform has started the replica. */
   #replicaOf({
     child,
     paths,
@@ -257,6 +262,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       onFault: (error) =>
         log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
     });
+    // A replica that this process has just started has written nothing yet.
     if (!replica.isEnded)
       removeWriter = this.#options.disk.add(writerOf(replica, paths.dir), child !== null);
     return replica;
@@ -272,7 +278,8 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     const record = readRecord(paths);
     const identity = readPid(paths);
     if (record === null || record.replicaId !== name || (identity === null && giveUpStart(paths))) {
-      // Without a readable record, `list` could never return it.
+      // Nobody could end this replica otherwise: without a readable record, `list` cannot return
+      // it.
       if (identity !== null && isAlive(identity)) signal(identity.pid, "SIGKILL");
       await removeFolder(paths.dir);
       return;

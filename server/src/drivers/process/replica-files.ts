@@ -1,6 +1,6 @@
 // The folder of one replica: the files that the platform writes before the start, and the files of
-// the replica's shell and runtime. Any later process of the platform finds all state there. The
-// folder never contains secrets.
+// the replica's shell and runtime. A later process of the platform finds there all that it needs to
+// know of the replica. The folder never contains secrets.
 import { createHash } from "node:crypto";
 import {
   chmodSync,
@@ -40,15 +40,15 @@ export function replicaPaths(dir: string) {
     pid: at("pid"),
     /** Output of the shell: errors of the sandbox, `running`, `exit <code>`. */
     state: at("state"),
-    /** The runtime's one line of JSON. */
+    /** The runtime's report; each line is JSON. */
     ready: at("ready"),
     stdout: at("stdout"),
     stderr: at("stderr"),
     /** Folder where a sandboxed cortex app creates its socket `listenName`. */
     listen: at("listen"),
-    /** How much of the output was delivered. */
+    /** How much of the replica's output was delivered. */
     offsets: at("offsets.json"),
-    /** Written when `exited` is emitted. */
+    /** How the replica exited; written just before the event `exited`. */
     ended: at("ended.json"),
     home: at("home"),
     temporary: at("tmp"),
@@ -74,29 +74,41 @@ export type ReplicaRecord = Pick<
   "replicaId" | "appId" | "releaseId" | "projectId" | "runtime"
 > & {
   readonly version: 1;
-  /** Host of the replica's server; absent in records of older versions: the loopback address. */
+  /**
+   * Host of the replica's server. Absent in records of older versions, for the loopback address.
+   */
   readonly host?: string;
   /** The replica's assigned port; null for a cortex app, which reports its own or has a socket. */
   readonly port: number | null;
-  /** The platform's path of the socket of a cortex app; null or absent: it listens on a port. */
+  /**
+   * The path at which the platform finds the socket of a cortex app; null or absent: the app
+   * listens on a port.
+   */
   readonly socket?: string | null;
+  /**
+   * Why the replica may never accept calls at its address, as a sentence for the app's owner; null:
+   * nothing is unusual.
+   */
   readonly hint: string | null;
   /** The program of the start command, for messages. */
   readonly program: string;
   /**
-   * The folder with the files of its build, which the replica may have changed. Absent in records
-   * of older versions.
+   * The folder with the files of the app's build, which the replica may have changed. Absent in
+   * records of older versions.
    */
   readonly appDir?: string;
   readonly isSandboxed: boolean;
-  /** Process ids are meaningless after a reboot. */
+  /** Identifies the machine's boot: after the next one, process ids mean nothing. */
   readonly bootId: string;
-  /** Empty when there are no limits. Absent in records of older versions, as is `memoryGb`. */
+  /**
+   * The replica's control groups; empty when it has no limits. Absent in records of older versions,
+   * as is `memoryGb`.
+   */
   readonly cgroup?: Cgroup;
   readonly memoryGb?: number;
   /**
-   * When it was started, in milliseconds since the machine's boot; its shell may be older. Absent
-   * in records of older versions.
+   * When the replica was started, in milliseconds since the machine's boot. Its shell may be older,
+   * since shells are made in advance. Absent in records of older versions.
    */
   readonly startedBootMs?: number;
   /** The replica's claim in a pool. Absent in records of older versions. */
@@ -120,6 +132,7 @@ export type EndedRecord = {
   readonly reason: string;
 };
 
+/** What the shell has written to `state`; `complaints` are the errors of the sandbox. */
 export type StateFile = {
   readonly isRunning: boolean;
   readonly exitCode: number | null;
@@ -128,8 +141,8 @@ export type StateFile = {
 
 /**
  * `port`: the runtime listens there, or on its socket when the port is 0. `error`: why the runtime
- * will never be ready. Both absent: it has reported nothing yet. `isLast`: no further report
- * follows.
+ * will never be ready. Both absent: the runtime has reported nothing yet. `isLast`: no further
+ * report follows.
  */
 export type RuntimeReport = {
   readonly port?: number;
@@ -139,20 +152,21 @@ export type RuntimeReport = {
 
 /** The socket's name in the folder `listen`. */
 export const listenName = "app.sock";
-/** The limit is 108 in the kernel and 104 in macOS, including the final zero. */
+/** A socket's path has at most 108 bytes on Linux and 104 on macOS, with a zero byte at its end. */
 const socketPathBytesMax = 103;
 
-/** A unique short path for a replica's socket; null when even that is too long for a socket. */
+/** A unique short path for a replica's socket; null when even this path is too long for one. */
 export function socketPath(socketsDir: string, replicaId: ReplicaId): string | null {
   const path = join(socketsDir, createHash("sha256").update(replicaId).digest("hex").slice(0, 16));
   return Buffer.byteLength(path) <= socketPathBytesMax ? path : null;
 }
 
 /**
- * Makes a hard link to the socket of a sandboxed app at `to`, where the app cannot replace it;
- * keeps an existing link. Returns the problem if the app has put something else there: a
- * symbolic link is refused, since it could lead the platform to any socket of the machine, and a
- * folder, or a file with too many hard links, cannot be linked. Never throws.
+ * Makes a hard link at `to`, where the app cannot replace it, to the socket that a sandboxed app
+ * has made in its folder `listen`; keeps an existing link. Returns null when `to` is a socket, and
+ * otherwise the problem: the app has made something else in its folder. A symbolic link is refused,
+ * since it could lead the platform to any socket of the machine; a folder, or a file with too many
+ * hard links, cannot be linked. Never throws.
  */
 export function takeSocket(paths: ReplicaPaths, to: string): string | null {
   try {
@@ -161,6 +175,7 @@ export function takeSocket(paths: ReplicaPaths, to: string): string | null {
     rmSync(to, { force: true });
     linkSync(join(paths.listen, listenName), to);
     if (isSocket(to)) return null;
+    // What the app has made is linked now, and is no socket.
     rmSync(to, { force: true });
   } catch (error) {
     if (errorCode(error) !== "ENOENT")
@@ -202,11 +217,12 @@ export function readState(paths: ReplicaPaths): StateFile {
  */
 export function readExitTime(paths: ReplicaPaths): number | null {
   if (readState(paths).exitCode === null) return null;
-  const at = statSync(paths.state, { throwIfNoEntry: false })?.mtimeMs;
-  return at === undefined ? null : Math.floor(at);
+  // The exit is the last thing that the shell writes to this file.
+  const writtenAtMs = statSync(paths.state, { throwIfNoEntry: false })?.mtimeMs;
+  return writtenAtMs === undefined ? null : Math.floor(writtenAtMs);
 }
 
-/** Reads the runtime's report. The app could write there too, so nothing is trusted. */
+/** Reads the runtime's report. The app could write to that file too, so nothing is trusted. */
 export function readReport(paths: ReplicaPaths): RuntimeReport {
   const text = readText(paths.ready);
   const lines = text.split("\n").slice(0, -1);
@@ -240,6 +256,7 @@ function reportOf(line: string): RuntimeReport {
   }
 }
 
+/** The runtime writes one line when it listens, and one when it is ready. */
 const reportLinesMax = 2;
 const errorCharactersMax = 1000;
 
@@ -249,7 +266,7 @@ export function readPid(paths: ReplicaPaths): ProcessIdentity | null {
   if (!text.endsWith("\n")) return null;
   const identity = parseStat(text);
   if (identity !== null) return identity;
-  // Without /proc the shell can report only its process id, which is also its group.
+  // Without /proc the shell can report only its process id, which is also the id of its group.
   const pid = Number(text.trim());
   return Number.isInteger(pid) && pid > 1 ? { pid, group: pid, startTicks: null } : null;
 }
@@ -265,6 +282,8 @@ export function parseStat(
     .slice(nameEnd + 2)
     .trim()
     .split(" ");
+  // The manual proc(5) numbers the fields of the line from 1: here `state` is field 3, and
+  // `startTicks` field 22.
   const [state, parent, group] = fields;
   const startTicks = fields[19];
   if (state === undefined || startTicks === undefined || !(pid > 1)) return null;
@@ -272,7 +291,7 @@ export function parseStat(
 }
 
 /**
- * Claims the start in place of the shell, so that a start from a dead platform can never continue.
+ * Claims the start in place of the shell, so that what a dead platform began to start never starts.
  * Returns false when the shell was first.
  */
 export function giveUpStart(paths: ReplicaPaths): boolean {
@@ -280,15 +299,16 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
     closeSync(openSync(paths.pid, "wx", 0o600));
     return true;
   } catch (error) {
-    // Either the shell has created the file, or an earlier call of this, which left it empty.
+    // Either the shell has created the file, or an earlier call of this function has, which left
+    // the file empty.
     if (errorCode(error) === "EEXIST") return readText(paths.pid) === "";
     throw error;
   }
 }
 
 /**
- * Removes all files of an exited replica, its record before the rest of the folder: if the platform
- * is killed in between, the rest does not look like a replica.
+ * Removes all files of an exited replica. The record is removed before the rest of the folder: if
+ * the platform is killed in between, the rest does not look like a replica.
  */
 export async function removeReplica(paths: ReplicaPaths): Promise<void> {
   const socket = readRecord(paths)?.socket;
@@ -298,8 +318,8 @@ export async function removeReplica(paths: ReplicaPaths): Promise<void> {
 }
 
 /**
- * Returns the result of `open`. If permission is missing, restores it and calls `open` again: where
- * apps run as the platform's own user, they can close the files that they write to.
+ * Returns the result of `open`. If permission is missing, restores it and calls `open` again: apps
+ * that run as the platform's own user can take its permission to read the files they write to.
  */
 export function withRightToRead<T>(path: string, open: () => T): T {
   try {
@@ -311,11 +331,14 @@ export function withRightToRead<T>(path: string, open: () => T): T {
   }
 }
 
-/** The shell and the runtime write far less; an app could make `ready` arbitrarily large. */
+/**
+ * How much of a file is read. The shell and the runtime write far less, but an app could make
+ * `ready` arbitrarily large.
+ */
 const textBytesMax = 65_536;
 const textBuffer = Buffer.allocUnsafe(textBytesMax);
 
-/** Reads at most the first 64 KiB; empty when there is no file. */
+/** Reads at most the first 64 KiB of a file; returns an empty text when there is no file. */
 function readText(path: string): string {
   let file: number;
   try {
