@@ -1,5 +1,5 @@
 // Lists, creates, changes, rotates and revokes token accounts. Called by the API; a change and its
-// audit row are one transaction, and every platform follows within a second of the commit.
+// audit row are one transaction, and take effect on every platform within a second of the commit.
 import { Fault } from "#lib/fault.ts";
 import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -25,7 +25,7 @@ import {
 } from "./tokens.ts";
 import * as store from "./token-store.ts";
 
-/** Who makes the request; they can grant no rights that they do not have. */
+/** Who makes the request; they can grant only rights that they have themselves. */
 export type Requester = { readonly caller: Caller; readonly by: By };
 
 /** The account `accountId`, if it has this owner. */
@@ -38,13 +38,13 @@ export type IssuedAccount = { readonly account: AccountView; readonly token: Sec
 export type AccountChange = { readonly name?: string; readonly rights?: Rights };
 
 export type Rotation = {
-  /** Null: never; undefined: the new token lives as long as the previous one was to live. */
+  /** Null: the new token does not expire; undefined: its lifetime is the previous one's. */
   readonly expiresAt: Date | null | undefined;
-  /** The time that the previous token stays valid. */
+  /** How long the previous token stays valid. */
   readonly overlapSeconds: number;
 };
 
-/** Active accounts of one owner; nobody needs more for different programs. */
+/** The maximum number of active accounts of one owner; nobody has as many programs. */
 const accountsMax = 1_000;
 
 type TokenParts = Pick<Foundation, "db" | "clock"> & {
@@ -196,6 +196,7 @@ export class TokenUseCases {
       if (plan instanceof Fault) throw plan;
       const id = newTokenId();
       const key = this.#parts.keys.current();
+      // The new token must be the newest of its account, even if the clock was set back.
       const createdAt = new Date(Math.max(nowMs, newest.created_at.getTime() + 1));
       const { kind, project_id, account_id, name, role, permissions, is_readable } = newest;
       const ofAccount = { kind, project_id, account_id, name, role, permissions, is_readable };
@@ -230,6 +231,7 @@ export class TokenUseCases {
   async revoke(owner: TokenAccountRef, by: By): Promise<AccountView> {
     const now = new Date(this.#parts.clock.now());
     return await this.#parts.db.transaction().execute(async (tx) => {
+      // Otherwise two requests at the same time could revoke the last two operator tokens.
       if (owner.kind === "operator") await store.lockKind(tx, owner.kind);
       const { newest, tokens } = await this.#lock(tx, owner);
       if (owner.kind === "operator") {
@@ -276,7 +278,7 @@ export class TokenUseCases {
   }
 }
 
-/** Has every platform forget these tokens, which it then reads again. */
+/** Makes every platform forget these tokens, and read them again when they are used. */
 async function notifyOf(tx: Tx, tokens: readonly store.TokenRow[]): Promise<void> {
   for (const { id } of tokens) await notify(tx, "tokens", id);
 }

@@ -90,7 +90,7 @@ export async function pauseAutoDeploy(tx: Tx, appId: AppId, reason: string): Pro
 
 /**
  * Like `lockApp`, for a change of the app. Throws `Fault("not_found")`, and `Fault("conflict")`
- * when it was deleted just now.
+ * when the app was deleted just now.
  */
 export async function lockAppForChange(tx: Tx, { projectId, appId }: AppKey): Promise<AppRow> {
   const app = await lockApp(tx, appId);
@@ -115,7 +115,7 @@ export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
   return resumed !== undefined;
 }
 
-/** Turns an app that runs files into a deployed one. The caller holds the lock on its row. */
+/** Turns an app that runs files into a deployed app. The caller holds the lock on the app's row. */
 export async function endFileRuns(tx: Tx, appId: AppId): Promise<void> {
   await tx.updateTable("apps").set({ runs_files: false }).where("id", "=", appId).execute();
 }
@@ -185,7 +185,7 @@ export async function readExisting(db: Db, appIds: readonly string[]): Promise<r
   return rows.map((row) => row.id);
 }
 
-/** Apps of a project by name, at most `limit`; with `appId` only that one. No locks. */
+/** Apps of a project, ordered by name, at most `limit`; with `appId`, only that app. No locks. */
 export async function readApps(
   db: Db,
   {
@@ -248,7 +248,7 @@ export function appsWithBuilds(db: Db) {
     );
 }
 
-/** Builds of an app, newest first, at most `limit`; with `buildId` only that one. No locks. */
+/** Builds of an app, newest first, at most `limit`; with `buildId`, only that build. No locks. */
 export async function readBuilds(
   db: Db,
   range: AppKey & { readonly buildId?: BuildId; readonly limit: number },
@@ -278,8 +278,8 @@ export async function readBuilds(
 }
 
 /**
- * Replicas of an app or of all apps of a project that have not stopped, oldest first, at most
- * `limit`. No locks.
+ * Replicas that have not stopped, oldest first: at most `limit` of one app, or of all apps of a
+ * project. No locks.
  */
 export async function readReplicas(
   db: Db,

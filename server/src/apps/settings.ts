@@ -103,9 +103,9 @@ export type ReleaseSettings = {
 };
 
 /**
- * The settings of a release in effect: its own settings, except for those that can change live,
- * which are as the API has set them now, or else as the files of the release have them. Never
- * throws: a value that is not allowed does not count.
+ * The settings with which a release runs now. A setting that can change live has the value that the
+ * API has set by now, or else the one in the files of the release; all others have the release's
+ * own values. Never throws: a value that is not allowed is ignored.
  */
 export function liveSettings(
   release: ReleaseSettings,
@@ -119,7 +119,7 @@ export function liveSettings(
     const source = givenValues.source(name);
     const isAllowed =
       source === undefined || fieldSchema(appFields[name]).safeParse(source.value).success;
-    // The build may have found out the default, such as the branch.
+    // A default that the build found out, such as the branch, must not be replaced.
     const keepsOwnValue =
       source === undefined && (release.origins === null || release.origins[name] === "default");
     if (keepsOwnValue || !isAllowed) continue;
@@ -177,11 +177,11 @@ export function requestedSource(body: SettingsInput["body"]): SourceSettings {
 }
 
 /**
- * The values that the API has set, and those of the files, which count where it has set nothing.
+ * The values that the API has set, and those of the files, which count where the API has set none.
  */
 type Layers = { readonly body: Body; readonly files: FileSettings };
 
-/** `isComplete`: `files` has the values of the repository's file, too. */
+/** `isComplete`: true when `files` includes the values of the repository's file. */
 export type ReadLayers = Layers & {
   readonly isComplete: boolean;
   readonly providers: readonly string[];
@@ -243,7 +243,7 @@ class GivenValues {
         isSecret: "isSecret" in row,
       });
     }
-    // The schema above and the type come from the same row.
+    // The cast is safe: the schema above and the type come from the same row.
     return value as FieldValue<Name>;
   }
 
@@ -289,7 +289,7 @@ function assemble(givenValues: GivenValues): AppSettings {
       givenValues,
     ),
     entrypoint: entrypoint(values.entrypoint ?? appFields.entrypoint.default, givenValues),
-    // Checked when the file was read.
+    // Commands are checked when the file is read.
     preBuildCommands: (givenValues.ofFile("preBuildCommands") ?? []) as readonly string[],
     shellCommands: (givenValues.ofFile("shellCommands") ?? []) as readonly string[],
     dependencies: dependencies(givenValues),
@@ -332,8 +332,8 @@ function plainPath(path: string): string {
 }
 
 /**
- * An unquoted 3.10 is the number 3.1 in TOML, and clients pass it on as "3.1"; Python 3.1 itself is
- * not supported.
+ * The version without its patch number. Reads "3.1" as 3.10: an unquoted 3.10 is the number 3.1 in
+ * TOML, which clients pass on as "3.1", and Python 3.1 itself is not supported.
  */
 function pythonVersion(written: string, givenValues: GivenValues): string {
   const [major, minor, patch] = written.split(".");
@@ -357,13 +357,13 @@ function entrypoint(written: readonly string[], givenValues: GivenValues): reado
   throw refused({ field, given: written, allowed: "a command whose quotes are closed" });
 }
 
-/** For each kind, the packages or the file that lists them; and the groups of pyproject.toml. */
+/** The packages of each kind, or the file that lists them; and the groups of pyproject.toml. */
 function dependencies(givenValues: GivenValues): AppSettings["dependencies"] {
   const groups = (givenValues.ofFile("dependencies.groups") ?? []) as readonly string[];
   const paths: { pip?: string; apt?: string; conda?: string } = {};
   const result = { pip: {}, apt: {}, conda: {}, paths, groups };
   for (const kind of packageKinds) {
-    // Checked when the file was read.
+    // Packages are checked when the file is read.
     const value = (givenValues.ofFile(`dependencies.${kind}`) ?? {}) as string | PackageVersions;
     if (typeof value === "string") result.paths[kind] = value;
     else result[kind] = value;

@@ -44,7 +44,7 @@ const commandsByPath = new Map<string, CommandKind>([
   ["deployment.pre_build_commands", "preBuildCommands"],
   ["deployment.shell_commands", "shellCommands"],
 ]);
-/** These select files for uploads; an app with a linked repository gets all files of its folder. */
+/** Keys that select files for uploads; an app with a repository gets all files of its folder. */
 const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
 /** The table beside `cerebrium` for settings that other platforms with this format do not have. */
 const ownTable = "slipway";
@@ -55,9 +55,11 @@ const keyPaths = [
   "dependencies.pip",
   "runtime.cortex.any",
 ];
+/** The tables that `#enter` reads; `readRoot` reads the table `slipway` itself. */
 const tables = [...new Set(keyPaths.flatMap((path) => tablesOf(path)))].filter(
   (path) => path !== ownTable,
 );
+/** All paths of tables and keys that have a meaning here. */
 const knownPaths = [
   ...tables,
   ...fieldsByPath.keys(),
@@ -163,6 +165,7 @@ class Reader {
   }
 
   #enter(path: string, value: unknown): void {
+    // If the file has both tables, `runtime.custom` counts, whichever comes first.
     if (path === "runtime.custom") this.#values.set("runtime", "custom");
     if (path === "runtime.cortex" && !this.#values.has("runtime"))
       this.#values.set("runtime", "cortex");
@@ -229,9 +232,10 @@ class Reader {
   }
 
   #warnUnknown(path: string): void {
-    // Finding a similar name is slow, so skip it for a file with very many unknown names.
+    // Finding a similar name is slow, so it is skipped once the file has too many warnings.
     if (this.#warnings.length >= warningsMax) return void this.#omitted++;
     const name = path.slice(path.lastIndexOf(".") + 1);
+    // The key may belong below `cerebrium` and not below `slipway`.
     const usualPath = path.startsWith(`${ownTable}.`) ? path.slice(ownTable.length + 1) : "";
     if (knownPaths.includes(usualPath)) {
       return this.#warn(

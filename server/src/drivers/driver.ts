@@ -19,16 +19,16 @@ export type Address =
       readonly host: string;
       readonly port: number;
       /**
-       * Whether the replica is the listener. Checked on each new connection, if another program
-       * could listen on the port.
+       * Says whether the replica is the listener; called for each new connection. Absent: no other
+       * program can listen on the port.
        */
       readonly isOwn?: () => boolean;
     }
   | { readonly path: string };
 
 /**
- * The output of a build and the input of `start`. `kind` is the name of the driver that built it,
- * which defines the other fields. Stored as JSON with the release.
+ * The output of a build and the input of `start`. `kind` is the name of the driver that built the
+ * artifact; that driver defines the other fields. Stored as JSON with the release.
  */
 export type Artifact = {
   readonly kind: string;
@@ -151,11 +151,11 @@ export type OwnedReplica = {
    * Listed as running, but not checked since the driver was opened: it may have exited unobserved.
    */
   readonly isUnseen?: true;
-  /** How long its process has run, where that is known independently of clock changes. */
+  /** How long the replica has run, whatever the machine's clock did meanwhile; absent: unknown. */
   readonly ranMs?: number;
-  /** Null when it is pending, or exited before it ran. */
+  /** Null when the replica is pending, or exited before it ran. */
   readonly address: Address | null;
-  /** Why it exited, for `exited`. */
+  /** In the state `exited`: why the replica exited. */
   readonly reason: string | null;
 };
 
@@ -192,7 +192,7 @@ export type ReplicaUsage = {
   readonly cpuSeconds: number;
   /** Current memory, without what the system could reclaim. */
   readonly memoryBytes: number;
-  /** Traffic since the replica's start; absent if it shares its network with others. */
+  /** Traffic since the replica's start; absent if the replica shares its network with others. */
   readonly network?: { readonly receivedBytes: number; readonly sentBytes: number } | undefined;
   /** The use of the replica's GPUs; absent when it has none, or they could not be measured. */
   readonly gpu?: GpuUse | undefined;
@@ -214,9 +214,10 @@ export interface Driver {
   readonly isShared: boolean;
   readonly capabilities: Capabilities;
   /**
-   * Starts watching, including replicas of an earlier process. After it, `list` is accurate and
-   * lines of adopted replicas flow. The driver emits no events for the state that `list` then
-   * returns; a replica that exited unobserved is listed as running until `exited` is emitted.
+   * Starts watching, including replicas of an earlier process. Once it has resolved, `list` is
+   * accurate, and lines of adopted replicas flow. The driver emits no events for the states that
+   * `list` then returns; a replica that exited unobserved is listed as running until `exited` is
+   * emitted.
    */
   open(sink: ReplicaSink): Promise<void>;
   /** The pools that replicas run in, and the claims of replicas in them. */
@@ -225,14 +226,14 @@ export interface Driver {
   outage(): Outage | null;
   /**
    * Resolves when the machine, engine or cluster has accepted the replica, which may then stay
-   * pending for long; `started` reports when it runs. Rejects with `StartRefused` and leaves
-   * nothing behind, also when it is aborted or stopped meanwhile; no `exited` follows then. Does
-   * nothing for an id that already exists.
+   * pending for long; `started` reports when it runs. Rejects with `StartRefused` when the replica
+   * is not accepted, and also when the start is aborted or the replica is stopped meanwhile; then
+   * nothing is left behind, and no `exited` follows. Does nothing for an id that already exists.
    */
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;
   /**
-   * Asks it to stop and kills it after `graceMs`; resolves when it is gone. Resolves at once for an
-   * unknown id.
+   * Asks the replica to stop and kills it after `graceMs`; resolves when it is gone. Resolves at
+   * once for an unknown id.
    */
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
   /**
@@ -241,9 +242,9 @@ export interface Driver {
    */
   whyUnreached(replicaId: ReplicaId): Promise<string | null>;
   /**
-   * Runs a command in a running replica, as the app itself runs there: see `RunningExec`. It does
-   * not keep the replica alive: `stop` and `close` kill it first. If the platform is killed, the
-   * next `open` ends the command. Rejects with `ExecRefused`.
+   * Runs a command in a running replica, as the app itself runs there: see `RunningExec`. The
+   * command does not keep the replica alive: `stop` and `close` kill the command first. If the
+   * platform is killed, the next `open` ends the command. Rejects with `ExecRefused`.
    */
   exec(replicaId: ReplicaId, command: ExecCommand): Promise<RunningExec>;
   /**
@@ -259,9 +260,9 @@ export interface Driver {
    */
   forget(replicaId: ReplicaId): Promise<void>;
   /**
-   * Calls `readGone` with all storages: of projects by their names (see `ReplicaSpec`), of apps by
-   * their ids. Removes the storages that `readGone` returns. After an abort, the next call does the
-   * rest.
+   * Calls `readGone` with the names of all projects' storages (see `ReplicaSpec`) and the ids of
+   * all apps that have storage of their own. Removes the storages that `readGone` returns. After an
+   * abort, the next call does the rest.
    */
   collectStorage(
     readGone: (storages: readonly string[]) => Promise<readonly string[]>,

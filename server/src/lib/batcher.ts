@@ -1,7 +1,7 @@
 // Writes items in batches: items added during a write are queued and then written together. A
 // single item does not wait unless the batcher lingers. The queue is bounded. Items are written in
-// order; with keys, in the order of each key, and the keys take turns. Every item gets a result or
-// an error.
+// the order in which they were added; if they have keys, only items of the same key are, and the
+// keys take turns. Every item gets a result or an error.
 import { getOrInsert } from "./get-or-insert.ts";
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
@@ -50,6 +50,7 @@ export class BatcherFull extends Error {
   override readonly name = "BatcherFull";
 }
 
+/** Items of one key that are written together. They get the result of their first item. */
 type Entry<Item, Result> = {
   readonly items: readonly Item[];
   readonly weight: number;
@@ -59,16 +60,22 @@ type Entry<Item, Result> = {
 
 const retryBackoff: Backoff = { firstMs: 50, factor: 2, msMax: 2_000, jitter: 0.2 };
 
-/** Does one kind of write. End it with `flush()`, or with `stop()`, which stops retries. */
+/** Does one kind of write. To close it, await `flush()`, or `stop()`, which ends retries too. */
 export class Batcher<Item, Result = void> {
   readonly #options: BatcherOptions<Item, Result>;
   /** The waiting entries of each key; the key whose turn is next comes first. */
   readonly #queues = new Map<string, Entry<Item, Result>[]>();
+  /** The number of items in the queue. */
   #count = 0;
+  /** The total weight of the queue. */
   #weight = 0;
+  /** Resolves when the queue is empty and written; undefined: nothing is being written. */
   #running: Promise<void> | undefined;
+  /** Resolves when entries have left the queue; undefined: nobody waits for space. */
   #spaceFreed: PromiseWithResolvers<void> | undefined;
+  /** Lets the lingering batch be written at once; undefined: none lingers. */
   #endLinger: (() => void) | undefined;
+  /** True from a `flush` until the queue is empty: no batch lingers then. */
   #isHurried = false;
   readonly #stopping = new AbortController();
 
@@ -129,6 +136,7 @@ export class Batcher<Item, Result = void> {
 
   #hasSpace(weight: number): boolean {
     const { queueMax, queueWeightMax = Number.POSITIVE_INFINITY } = this.#options;
+    // An empty queue takes one item even if it is heavier than the maximum.
     return (
       this.#count < queueMax && (this.#weight === 0 || this.#weight + weight <= queueWeightMax)
     );
@@ -168,7 +176,8 @@ export class Batcher<Item, Result = void> {
       if (this.#mayLinger()) await this.#linger();
       await this.#write(this.#takeBatch());
     }
-    // No await since the queue was empty: an item added from here on starts a new run.
+    // Nothing was awaited since the queue was found empty, so that no item can have been added. An
+    // item that is added from here on starts a new run.
     this.#running = undefined;
     this.#isHurried = false;
     this.#options.onIdle?.();
@@ -262,25 +271,26 @@ export class Batcher<Item, Result = void> {
   }
 
   async #giveUp(entries: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
-    // An item that the database rejects must not fail the other items of its batch.
+    // The data of one entry must not fail the others of its batch, so each is written alone.
     if (entries.length > 1 && isDataError(error))
       for (const entry of entries) await this.#write([entry]);
     else for (const entry of [...entries, ...this.#takeHopeless(error)]) entry.reject(error);
   }
 
   /**
-   * Queued entries that would fail as well: after a timeout, or at stop while the database is
-   * unreachable.
+   * Removes and returns the queued entries if they would fail as well: after a timeout; or, for a
+   * batcher with retries, when it stops while the database is unreachable.
    */
   #takeHopeless(error: unknown): Entry<Item, Result>[] {
-    const isUnreachable =
+    const isStoppedByOutage =
       this.#stopping.signal.aborted &&
       this.#options.retryForMs !== undefined &&
       !isDataError(error);
-    return error instanceof DeadlineExceeded || isUnreachable ? this.#takeAll() : [];
+    return error instanceof DeadlineExceeded || isStoppedByOutage ? this.#takeAll() : [];
   }
 }
 
+/** Resolves each entry with the result of its first item. */
 function resolveAll<Item, Result>(
   entries: readonly Entry<Item, Result>[],
   results: readonly Result[] | void,
@@ -295,7 +305,8 @@ function resolveAll<Item, Result>(
 }
 
 /**
- * Whether the data is at fault (SQLSTATE classes 22, 23 and 54), and not an unreachable database.
+ * Whether the cause is the written data (SQLSTATE classes 22, 23 and 54). Any other error may come
+ * from an unreachable database.
  */
 function isDataError(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";

@@ -105,6 +105,7 @@ export class ProviderSignIn {
     id: ProviderId,
     visitor: Trier & { readonly returnTo: string | null },
   ): Promise<VisitBegin> {
+    // Throws when the provider is not set up.
     this.nameOf(id);
     await this.#count(visitor);
     const returnTo = visitor.returnTo ?? dashboard;
@@ -153,6 +154,7 @@ export class ProviderSignIn {
       );
     }
     const auth = await this.#open(id);
+    // `#endWithoutSession` finds the person's id in this URL when the visit ends.
     const callbackURL = `${accountPage}?person=${person.id}`;
     const urls = { callbackURL, errorCallbackURL: callbackURL, disableRedirect: true };
     const body = {
@@ -222,6 +224,7 @@ export class ProviderSignIn {
       readonly cookie: string | null;
     },
   ): Promise<VisitEnd> {
+    // Throws when the provider is not set up.
     this.nameOf(id);
     await this.#count(visit);
     const auth = await this.#open(id);
@@ -239,6 +242,7 @@ export class ProviderSignIn {
     );
     const location = response.headers.get("location") ?? "";
     const token = this.#parts.tokens.setBy(response.headers);
+    // The browser gets our session in place of better-auth's.
     const cookies = response.headers
       .getSetCookie()
       .filter((line) => !/session_token=|session_data=/.test(line));
@@ -259,7 +263,7 @@ export class ProviderSignIn {
     const done = await db.transaction().execute(async (tx) => {
       const session = await sessionByToken(tx, token);
       const person = session === undefined ? undefined : await lockPerson(tx, session.person_id);
-      // All sessions of the person may have been ended a moment ago, including this one.
+      // `ended` is empty when all sessions of the person were ended a moment ago, this one too.
       const ended =
         session === undefined
           ? []
@@ -274,8 +278,8 @@ export class ProviderSignIn {
   }
 
   #confirm(caller: PersonCaller, password: Secret | null): Promise<PersonSession> {
-    const { db, hashes, limits: counts, sessions } = this.#parts;
-    return counts.counted(limits.confirm, caller.personId, async () => {
+    const { db, hashes, limits: attempts, sessions } = this.#parts;
+    return attempts.counted(limits.confirm, caller.personId, async () => {
       await hashes.run(() => requirePassword(db, caller, password));
       return sessions.required(db, caller);
     });
@@ -320,7 +324,7 @@ export class ProviderSignIn {
     };
   }
 
-  /** Reads from better-auth's answer where it sends the browser. */
+  /** Returns the URL to which better-auth's answer sends the browser, and the answer's cookies. */
   async #visit(id: ProviderId, request: Promise<Response>): Promise<VisitBegin> {
     const answer = await this.#waitFor(
       id,
@@ -355,6 +359,7 @@ export class ProviderSignIn {
     });
     const context = await this.#waitFor(id, this.#auth.$context);
     const provider = context.socialProviders.find((candidate) => candidate.id === id);
+    // Only a provider of OpenID Connect reports its issuer.
     if (id !== "oidc" || provider === undefined) return this.#auth;
     if (isSameIssuer(provider.issuer, settings.oidc?.url)) return this.#auth;
     log.error(
@@ -385,7 +390,7 @@ function isReturn(path: string): boolean {
   return path.length <= returnLengthMax && returnForm.test(path) && !path.includes("..");
 }
 
-/** Compares issuers. A slash at the end makes no difference; the setting has none. */
+/** Compares issuers, ignoring slashes at the end; the setting has none there. */
 function isSameIssuer(reported: string | undefined, configured: string | undefined): boolean {
   return reported !== undefined && reported.replace(/\/+$/, "") === configured;
 }

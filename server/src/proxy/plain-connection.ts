@@ -1,6 +1,6 @@
 // A client's connection as long as it makes plain calls, one after the other: they are parsed and
-// answered on the socket itself. The first input that is not a plain call moves the connection,
-// with all its bytes, to node's HTTP server for good.
+// answered on the socket itself. The first input that is not a plain call moves the connection to
+// node's HTTP server for good, together with that input.
 import type { Socket } from "node:net";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -41,9 +41,7 @@ const noBody = "";
 const bodyMs = 20;
 /** The maximum number of pieces of a call: for each piece, all earlier ones are parsed again. */
 const bodyPiecesMax = 4;
-/**
- * How long after its opening a connection may still make its first call while the platform stops.
- */
+/** While the platform stops: how long after its opening a connection may make its first call. */
 const firstCallMs = 1_000;
 
 /** One connection. `isClosing` makes the current answer, or the next one, its last. */
@@ -71,9 +69,9 @@ export class PlainConnection extends Timed implements HttpClient {
   #begunPieces = 0;
   /** Bytes received while a call was running. */
   #early: Buffer | null = null;
-  /** Reading is paused until the client has taken its answer. */
+  /** True while reading is paused until the client has taken its answer. */
   #isHeldUp = false;
-  /** Another part handles the socket now, or it is closed. */
+  /** True once the socket is closed, or another part handles it. */
   #isDetached = false;
   readonly #openedMs: number;
 
@@ -135,7 +133,7 @@ export class PlainConnection extends Timed implements HttpClient {
 
   piece(piece: Piece, isLast: boolean): boolean {
     const isDrained = this.#isChunked ? this.#writeChunk(piece) : this.#write(piece);
-    // Bytes that are sent restart this timeout.
+    // Whenever the socket sends bytes, this timeout begins again.
     if (!isDrained) this.#socket.setTimeout(this.#parts.stalledMs);
     if (isLast) this.#finish();
     return isDrained;
@@ -211,6 +209,7 @@ export class PlainConnection extends Timed implements HttpClient {
       this.#handOver(bytes);
       return;
     }
+    // Only the end of the call's body is missing.
     if (request === "unfinished") {
       if (++this.#begunPieces === bodyPiecesMax) return this.#handOver(bytes);
       this.#begun = bytes;
@@ -268,6 +267,7 @@ export class PlainConnection extends Timed implements HttpClient {
       this.#socket.resume();
       this.#socket.end(() => this.#socket.destroy());
     } else if (this.#early !== null) {
+      // Node's server handles a client that sends its next call before it has this call's answer.
       process.nextTick(() => this.#handOverEarly());
     } else if (this.#socket.writableNeedDrain) {
       // A client that sends requests and never reads answers would fill the memory.

@@ -36,18 +36,18 @@ export type GitDelivery = Omit<
 >;
 
 /**
- * Requests with a wrong signature, per hook, client and minute; and those with a wrong address, per
- * client and minute.
+ * The maximum number of requests with a wrong signature per hook, client and minute; and of
+ * requests with a wrong address per client and minute.
  */
 const strangersMax = 30;
-/** Deliveries with a wrong signature that are kept, per app and minute. */
+/** The maximum number of refused deliveries that are stored per app and minute. */
 const refusedMax = 5;
-/** Signed deliveries of an app per minute; a team that pushes all day sends a few. */
+/** The maximum number of signed deliveries per app and minute; a busy team sends a few. */
 const deliveriesMax = 120;
 const addressForm = /^[\w-]{32}$/;
 const pageTokens = numberTokens("git-deliveries");
 
-/** `onDelivery`: a delivery waits for its verdict. */
+/** `onDelivery` is called when a delivery may wait for its verdict. */
 type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & {
   readonly hosts: GitHosts;
   readonly onDelivery: () => void;
@@ -173,8 +173,8 @@ export class GitHooks {
   }
 
   /**
-   * The hook with this address, before the body is read. Throws `Fault("not_found" |
-   * "rate_limited")`.
+   * Finds the hook with this address; called before the request's body is read. Throws
+   * `Fault("not_found" | "rate_limited")`.
    */
   async admit(address: string, client: string): Promise<store.HookRow> {
     const hook = addressForm.test(address)
@@ -241,8 +241,8 @@ export class GitHooks {
         delivery_key: found.deliveryKey,
         ...columnsOf(pushed, judgement, update),
       });
-      // Only now: adding the delivery has locked the app, and changes of an app, too, lock the app
-      // before its hook.
+      // The hook is updated only after `addDelivery`, which has locked the app: a change of an app
+      // locks the app before its hook, and another order could lead to a deadlock.
       if (isOwn || isForeign) await store.noteReceived(tx, appId, isOwn);
       return delivered;
     });
@@ -256,6 +256,7 @@ export class GitHooks {
 
   async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<store.PushedAppRow> {
     const app = await store.readPushedApp(tx, appId, { isLocked: true });
+    // An app without a row here does not exist, or has no repository.
     if (app === undefined) await this.#require({ projectId, appId });
     if (app === undefined)
       throw new Fault("conflict", "The app has no repository: its files are uploaded.");
@@ -269,6 +270,7 @@ export function hookSecretContext(appId: AppId): string {
   return `git-hook:${appId}`;
 }
 
+/** The columns of a delivery whose verdict was not yet reported to the git host. */
 const unreported = {
   reported: null,
   report_failure: null,
@@ -305,6 +307,7 @@ function updateOf({
     after: commit_sha,
     message,
     author,
+    // The names of the changed files are not stored.
     files: [],
     isComplete: false,
   };

@@ -35,8 +35,9 @@ export type GitResult = {
    * messages during a fetch.
    */
   readonly isChatty: boolean;
-  /** Standard output and error, each truncated at `outputCharactersMax`. */
+  /** Standard output; what goes beyond `outputCharactersMax` is dropped. */
   readonly output: string;
+  /** Standard error; git is killed when it exceeds `outputCharactersMax`. */
   readonly errorOutput: string;
 };
 
@@ -46,8 +47,9 @@ const tokenUsername = "x-access-token";
 const sshUsername = "git";
 const outputCharactersMax = 1_000_000;
 /**
- * The memory limit for one object. A larger object that is not stored as a delta needs no memory; a
- * delta of one kilobyte could need any amount. By default hosts send no deltas of larger objects.
+ * The memory limit for one object. A larger object that is stored whole is never held in memory;
+ * but a delta of one kilobyte could need any amount. By default, hosts send no deltas of objects
+ * that are larger than this.
  */
 const objectBytesMax = 512 * 1024 * 1024;
 /**
@@ -109,8 +111,8 @@ export class Git {
 
   /**
    * `toolEnvironment`: paths of programs, proxies and certificates, without package indexes.
-   * `objectBytesMax`: git's memory limit for one object. `cpuSecondsMax`: processor time limit of
-   * each of its processes.
+   * `objectBytesMax`: git's memory limit for one object. `cpuSecondsMax`: the limit of processor
+   * time for each process of git.
    */
   constructor(options: {
     readonly toolEnvironment: Readonly<Record<string, string>>;
@@ -187,12 +189,12 @@ export class Git {
       HOME: gitDir,
       LC_ALL: "C",
       GIT_CONFIG_NOSYSTEM: "1",
-      // Written by `git.ts`; contains only what git does not accept from the environment.
+      // `git-folder.ts` writes this file, which has only what git does not accept from variables.
       GIT_CONFIG_GLOBAL: join(gitDir, "global.config"),
       GIT_TERMINAL_PROMPT: "0",
       GIT_ASKPASS: "true",
       GIT_LFS_SKIP_SMUDGE: "1",
-      // Each thread's memory arena would count towards the limit.
+      // Otherwise each thread would have a memory arena, which counts towards the memory limit.
       MALLOC_ARENA_MAX: "1",
       GIT_ALLOC_LIMIT: String(this.#objectBytesMax),
       // An empty list allows no protocol.
@@ -205,7 +207,7 @@ export class Git {
   }
 }
 
-/** The setting that makes git send the credential, to this host only. */
+/** The setting that makes git send the credential, only to the host of `url`. */
 function authorization(
   url: SourceUrl,
   credential: GitCredential | null,
@@ -217,8 +219,8 @@ function authorization(
 }
 
 /**
- * The value of the header that opens repositories of the host; null: there is no token, or the
- * address is not of HTTP.
+ * The value of the header that gives access to repositories of the host; null: there is no token,
+ * or the address is not an HTTP address.
  */
 export function basicAuthorization(
   url: SourceUrl,
@@ -261,7 +263,7 @@ function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): st
     "PermitLocalCommand=no",
     "ProxyCommand=none",
   ];
-  // A user in the address takes precedence.
+  // A user name in the address takes precedence over these.
   if (!/^ssh:\/\/[^/]*@/.test(url.url)) options.push(`User=${credential?.username ?? sshUsername}`);
   const identity = keyFile === null ? [] : ["-i", withoutTokens(keyFile)];
   return ["ssh", "-F", "/dev/null", ...identity, ...options.flatMap((option) => ["-o", option])]

@@ -33,7 +33,7 @@ export type GitSourceOptions = GitRemoteOptions & {
 
 const filesMax = 200_000;
 const gitMin = [2, 31] as const;
-/** How many lines of git and its host are shown when a fetch fails: the last contain the cause. */
+/** How many lines of git and its host a failed fetch shows: the last ones contain the cause. */
 const errorLinesMax = 50;
 
 type Commit = { readonly commit: string; readonly message: string; readonly author: string };
@@ -45,12 +45,12 @@ type FetchTarget = {
   readonly name: string;
   /** The commit that must be fetched; null: any commit that the ref points to. */
   readonly pinned: string | null;
-  /** The branch or tag; null: a commit. */
+  /** The branch or tag; null: the target is a commit. */
   readonly branch: string | null;
 };
 
 type Fetched = Commit & {
-  /** The fetch, with the branch that was used. */
+  /** The given fetch; or its copy with the repository's default branch, if that was used. */
   readonly fetch: Fetch;
   readonly branch: string | null;
 };
@@ -92,6 +92,7 @@ export class GitSource implements Source {
       const { checkoutOf: appId } = request;
       if (appId !== null) await keepCheckout({ ...this.#options, gitDir: fetch.gitDir, appId });
       await removeFolder(fetch.gitDir);
+      // `#fetchCommit` returns another fetch only with the repository's default branch.
       const defaultBranch = fetch === prepared ? null : fetch.branch;
       const { appDir } = fetch;
       return { commit, content, message, author, branch, defaultBranch, appDir, sharedPaths };
@@ -134,7 +135,8 @@ export class GitSource implements Source {
     const appDir = join(buildDir, "app");
     const { sourcesDir, findCredential } = this.#options;
     await mkdir(buildDir, { recursive: true, mode: 0o700 });
-    // Readable for everybody: copies keep the mode, and commands of the build run as other users.
+    // This folder is readable for everybody: copies of it keep the mode, and commands of the build
+    // run as other users.
     await mkdir(appDir);
     if (request.checkoutOf !== null) await takeCheckout(sourcesDir, request.checkoutOf, gitDir);
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
@@ -170,8 +172,8 @@ export class GitSource implements Source {
   }
 
   /**
-   * What the branch's name means if there is no such branch: a tag, or a commit that begins with
-   * these digits. Null: neither.
+   * What the branch's name means if there is no such branch: a tag, or a commit whose id begins
+   * with the name. Null: it means neither, or it is only our default.
    */
   async #tagOrCommit(fetch: Fetch): Promise<FetchTarget | null> {
     const { branch, repository, request, remote, isBranchGiven } = fetch;
@@ -190,7 +192,7 @@ export class GitSource implements Source {
     return isCommitStart(branch) ? await this.#pin(fetch, branch) : null;
   }
 
-  /** The commit whose id begins with these digits. A complete id is not checked. */
+  /** The commit whose id begins with `digits`. Does not check that a complete id exists. */
   async #pin(fetch: Fetch, digits: string): Promise<FetchTarget> {
     const { repository, request } = fetch;
     let found: Awaited<ReturnType<typeof findCommit>> = { ok: true, value: digits };
@@ -205,6 +207,7 @@ export class GitSource implements Source {
       found = await findCommit(run, { url: apart.remote.url.url, repository, digits });
       await removeFolder(apart.gitDir);
     }
+    // Without `ok`, `found` is the result of a git command that failed.
     if (!("ok" in found)) throw new BuildFailed(await this.#explainFetch(fetch, found));
     const commit = valueOf(found);
     return { ref: commit, name: commit, pinned: commit, branch: null };
@@ -236,8 +239,8 @@ export class GitSource implements Source {
   }
 
   /**
-   * The repository's own default branch, if `branch` is only our default. Null: there is none, or
-   * it is the same branch.
+   * The repository's own default branch, if `branch` is only our default. Null: `branch` was given,
+   * or is the repository's default too, or the repository has none that is usable.
    */
   async #defaultBranch(fetch: Fetch): Promise<string | null> {
     const { request, repository, branch, remote, isBranchGiven } = fetch;
@@ -253,7 +256,7 @@ export class GitSource implements Source {
 
   async #explainFetch(fetch: Fetch, result: GitResult): Promise<string> {
     const { repository, remote, branch, request } = fetch;
-    // ssh names its file of known hosts by its path on the platform's machine.
+    // Messages of ssh contain the path of its known-hosts file on the platform's machine.
     const errorText = result.errorOutput.trim().replaceAll(`${this.#options.sourcesDir}/`, "");
     const lines = errorText.split("\n").slice(-errorLinesMax);
     for (const line of lines) request.log("source", "stderr", line);
@@ -289,14 +292,14 @@ export class GitSource implements Source {
       : { listing: linked, repositories: [{ at: "", fetch }] };
     const checkTime = (): void => runs.checkTime(fetch);
     const hasAttributes = await hasAttributesAbove(runs, fetch, commit);
-    const found = {
+    const reporting = {
       log: request.log,
       checkTime,
       isSubmodulesOn: gitSubmodules,
       isLfsOn: gitLfs,
       hasAttributes,
     };
-    const pointers = await reportFindings(appDir, listing, found);
+    const pointers = await reportFindings(appDir, listing, reporting);
     if (gitLfs && pointers.length > 0) {
       requireSizeWithLfs(fetch, { listing, pointers });
       const lfsRepositories = repositories.map(({ at, fetch: { repository: name, remote } }) => ({
@@ -320,6 +323,7 @@ export class GitSource implements Source {
     listing: TreeListing,
   ): ReturnType<typeof followLinks> {
     const { folder, appDir, request } = fetch;
+    // Without `gitPath`, the app's folder has all files of the repository, so links need no others.
     if (folder === "" || listing.links.length === 0) return { listing, sharedPaths: [] };
     const { limits } = fetch;
     return await followLinks({

@@ -34,8 +34,8 @@ export type BuildFailure = {
   /** The builder's own message. */
   readonly reason: string;
   /**
-   * Why the engine could not run the step, or could not end it as usual; null: it could, or no step
-   * failed.
+   * Why the engine could not run the step, or could not end it as usual; null: the step's own
+   * command failed, or no step failed.
    */
   readonly engineReason: string | null;
   /** A sentence that a script of the builder printed for the app's owner; null: it printed none. */
@@ -74,7 +74,7 @@ const titleCharactersMax = 300;
 /** A line of a step's output: the seconds since its start, then the text. */
 const outputForm = /^(\d+\.\d+)(?: (.*))?$/s;
 const verticesMax = 10_000;
-/** When the builder has the result of a command, it says so at once: well within this time. */
+/** The builder says at once, well within this time, when it has the result of a command already. */
 const cachedWaitMs = 500;
 /** The facts that scripts of the builder may report. */
 const factNames = new Set(["pythonVersion", "takesRootPath"]);
@@ -84,7 +84,7 @@ const factCharactersMax = 20;
 export class BuildProgress {
   readonly #options: ProgressOptions;
   readonly #vertices = new Map<string, Vertex>();
-  /** The titles of steps in the log. */
+  /** The titles of steps that the log has already. */
   readonly #shown = new Set<string>();
   /** The titles of steps that the log says are reused from an earlier build. */
   readonly #cached = new Set<string>();
@@ -109,14 +109,17 @@ export class BuildProgress {
   line(text: string): void {
     const [, id, rest = ""] = /^#(\d+) (.*)$/s.exec(text) ?? [];
     if (id === undefined) return this.#readReason(this.#mask(text));
-    // A line that only looks like the beginning of a step must not hide the step itself.
+    // Reported even for a known id: an earlier line may only have looked like the step's beginning.
     if (!outputForm.test(rest)) this.#report(rest);
     const vertex = this.#vertices.get(id);
     if (vertex === undefined) this.#open(id, rest);
     else this.#read(vertex, rest);
   }
 
-  /** After a failure the builder repeats the step's output between rulers, and then says why. */
+  /**
+   * Reads a line without a number. After a failure the builder repeats the step's output between
+   * rulers, and then says why.
+   */
   #readReason(text: string): void {
     // A command may have several lines, so that the exit code is not on the first.
     this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
@@ -175,20 +178,20 @@ export class BuildProgress {
     const baseImage = /^FROM (\S+)/.exec(text)?.[1];
     // Builds at the same time share steps with equal content, and BuildKit may show the step of one
     // build in the output of another.
-    const isOthers = baseImage !== undefined && !this.#isOwn(baseImage);
-    const imageName = isOthers ? undefined : (lookedUpImage(name) ?? baseImage);
+    const isOfOtherBuild = baseImage !== undefined && !this.#isOwn(baseImage);
+    const imageName = isOfOtherBuild ? undefined : (lookedUpImage(name) ?? baseImage);
     const image =
       imageName === undefined ? null : this.#mask(imageName).slice(0, titleCharactersMax);
     const full = prefix === undefined ? this.#mask(name) : `Step ${number}: ${this.#mask(text)}`;
     const shown = full.slice(0, titleCharactersMax);
-    const title = step?.title ?? (isOthers ? "Base image" : shown);
+    const title = step?.title ?? (isOfOtherBuild ? "Base image" : shown);
     if (this.#vertices.size < verticesMax) {
       const mayRun = prefix !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
       const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
       this.#vertices.set(id, { title, stage, step, image, output: "", cancelRun });
     }
     if (name === "exporting to image") this.#options.log("code", "platform", "Exporting to image");
-    if (prefix === undefined || isOthers || this.#shown.has(title)) return;
+    if (prefix === undefined || isOfOtherBuild || this.#shown.has(title)) return;
     this.#shown.add(title);
     this.#options.log(stage, "platform", title);
   }
@@ -208,6 +211,7 @@ export class BuildProgress {
       this.#options.log(vertex.stage, "platform", `CACHED: ${vertex.title}`);
     }
     const [, failure] = /^ERROR:? (.*)$/s.exec(text) ?? [];
+    // When one step fails, the builder cancels the others.
     if (failure === undefined || /cancell?ed/i.test(failure)) return;
     const reason = this.#mask(failure);
     this.#failed ??= vertex;

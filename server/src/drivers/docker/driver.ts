@@ -1,5 +1,5 @@
-// Runs replicas as containers of a Docker engine on this machine. They outlive the platform, and
-// their labels contain all that a later process of the platform has to know.
+// Runs replicas as containers of a Docker engine on this machine. The containers outlive the
+// platform, and their labels contain all that a later process of the platform has to know.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -64,6 +64,7 @@ export type DockerDriverOptions = ReplicaDriverOptions & {
 const lookEveryMs = 1000;
 /** How often all containers are compared with the engine's list, in case an event was lost. */
 const compareEveryMs = 30_000;
+/** How often missing firewall rules are restored. */
 const rulesEveryMs = 10_000;
 
 /** The Docker driver. `driver.ts` documents the methods. */
@@ -158,7 +159,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       const calls = engine.calls.getContainer(containerId);
       const record = recordInLabels((await calls.inspect()).Config.Labels);
       assert(record !== null, "a container of the platform has its labels");
-      // Known before it runs, so that no event of the engine about it is missed.
+      // The driver knows the container before it runs, so that it misses none of its events.
       container = this.#containerOf(containerId, record, true);
       this.replicas.set(replicaId, container);
       signal.throwIfAborted();
@@ -166,7 +167,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       await calls.start();
       signal.throwIfAborted();
     } catch (error) {
-      // The end of the container has been reported already.
+      // The end of the container has been reported already, so the start is not refused as well.
       if (container?.isEnded === true) return;
       if (container !== null) {
         this.replicas.delete(replicaId);
@@ -230,7 +231,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       watchedSinceMs: () => this.#watch.sinceMs,
       file: new ContainerFile(join(containersDir, replicaId)),
       onFault: (error) => {
-        // The loss of the events reports once that the engine is down; each look would repeat it.
+        // An outage of the engine is logged once, elsewhere; each look would log it again.
         if (!isUnreachable(error))
           log.error({ err: error, replicaId }, "could not look at a container");
       },
@@ -271,11 +272,13 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
 
   async #keepFirewall(): Promise<void> {
     const { firewall, log } = this.#options;
+    // Rules are needed while replicas run, and always for the network of builds.
     if (firewall === null || (this.running.length === 0 && firewall.buildBridge === null)) return;
     if (await keepFirewall(firewall)) return;
     log.warn("restored missing firewall rules of the apps' networks");
   }
 
+  /** Removes the firewall rules and the networks of apps. */
   async #removeTraces(): Promise<void> {
     const { firewall, log } = this.#options;
     if (firewall !== null) await removeFirewall(firewall);

@@ -66,9 +66,9 @@ export type LaunchContext = {
   readonly ports: PortPool;
   readonly shells: ShellPool;
   readonly cgroups: { readonly parents: readonly CgroupParent[] };
-  /** The replica's claim of a pool. */
+  /** The replica's claim of a pool, with the GPUs that it may use. */
   readonly claim: CardClaim;
-  /** Aborts a long copy of files. It does not stop an app that was spawned; the caller must. */
+  /** Aborts a long copy of files. It does not end a spawned app: the caller has to do that. */
   readonly signal: AbortSignal;
 };
 
@@ -84,7 +84,7 @@ const venvAlias = "/venv";
 const homePath = "/home/app";
 /** Folder where a sandboxed cortex app creates its socket. */
 const listenPath = "/run/slipway";
-/** The file descriptor by which the app reports that it has started; `claim` opens it. */
+/** The file descriptor by which the app reports that it has started; `claimStart` opens it. */
 const readyFd = 3;
 /** Maximum number of processes and threads of one replica, to stop a fork bomb. */
 const tasksMax = 4096;
@@ -130,9 +130,10 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     shell.child.stdin.end(
       scriptOf(run, { paths, context, choice, cgroup, shell, replicaId, egressCidrs }),
     );
-    // Moves the shell's parent to the replica's cgroup too, so that the end of the platform's
-    // cgroup does not end the replica. The shell cannot do that, since it does not see its parent's
-    // process id. The move takes some 10 ms, in which the app starts.
+    // The shell moves itself to the replica's cgroup. The shell's parent has to be moved too, so
+    // that the end of the platform's cgroup does not end the replica. The shell cannot do that,
+    // since it does not see its parent's process id. The move takes some 10 ms, in which the app
+    // starts.
     await enter(cgroup, shell.child.pid ?? 0);
     return { child: shell.child, paths, record };
   } catch (error) {
@@ -165,7 +166,7 @@ function refuseVariables(spec: ReplicaSpec): void {
 
 type AddressChoice = {
   readonly isCortex: boolean;
-  /** Null: it listens at `socket`. */
+  /** Null: the app listens at `socket`. */
   readonly port: number | null;
   /** The platform's path of the socket of a cortex app. */
   readonly socket: string | null;
@@ -204,12 +205,14 @@ async function choosePortOfMachine(
   ports: PortPool,
 ): Promise<Pick<AddressChoice, "port" | "entrypoint" | "hint">> {
   const entrypoint = keepOnLoopback(spec.entrypoint);
+  // An entrypoint that names the port can be given any free one instead.
   if (replacePort(entrypoint, spec.port, 0) !== null) {
     const port = await ports.take();
     return { port, entrypoint: replacePort(entrypoint, spec.port, port) ?? entrypoint, hint: null };
   }
-  const same = await ports.takeExactly(spec.port);
-  if (same !== null) return { port: same, entrypoint, hint: null };
+  // The program may have the port built in, so that port is the best choice.
+  const configured = await ports.takeExactly(spec.port);
+  if (configured !== null) return { port: configured, entrypoint, hint: null };
   const port = await ports.take();
   const hint = `Port ${spec.port} is in use on the machine, so the app was told to listen on ${port} by the variable PORT; name the port as an argument of the entrypoint or listen on PORT.`;
   return { port, entrypoint, hint };
@@ -231,7 +234,8 @@ async function prepareFolders(
   mkdirSync(context.socketsDir, { recursive: true, mode: 0o700 });
   for (const { from } of storageMounts(spec, context.storageDir)) makeOwnedFolder(from, user);
   for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
-  // The builder may have written the files as root. The app is not root, but may write there.
+  // The builder may have written the app's folder as root. The app runs as another user, and must
+  // be able to write there.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
     await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], {
       signal: context.signal,
@@ -312,8 +316,9 @@ function scriptOf(
   const limits = isLimited
     ? limitEgressInside(network, egressCidrs, sandboxes.sandboxFailedCode)
     : "";
+  // See `claimStart` for the file descriptors. The app gets none that belong to the script.
   return sandboxes.runScript(context.sandbox, run, {
-    before: `cd ${shellQuoted(paths.dir)} || exit ${sandboxes.sandboxFailedCode}\n${claim}\n${enterLines(cgroup)}${redirect}${limits}`,
+    before: `cd ${shellQuoted(paths.dir)} || exit ${sandboxes.sandboxFailedCode}\n${claimStart}\n${enterLines(cgroup)}${redirect}${limits}`,
     entry: replicaId,
     ready: "echo running >&4",
     words: niceWords(cgroup),
@@ -322,7 +327,7 @@ function scriptOf(
   });
 }
 
-/** The paths of the environment and its Python as the app sees them. */
+/** The paths of the app's Python environment and its interpreter, as the app sees them. */
 function seenIn(
   { aliases = [] }: Pick<SandboxView, "aliases">,
   { venvDir, python }: ProcessArtifact,
@@ -362,7 +367,7 @@ function viewOf(
     ...(spec.runtime === "cortex" ? [context.runtimeDir] : []),
   ].filter((path, index, all) => all.indexOf(path) === index);
   refuseOverlap(spec, [appDir, ...readOnly]);
-  // No alias if the machine's own Python is at the alias's path.
+  // There is no alias if the machine's own Python is at the alias's path.
   const hasAlias = venvDir !== null && !readOnly.some((path) => isBelow(path, venvAlias));
   return {
     ...base,
@@ -391,11 +396,11 @@ function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string
 
 /**
  * The beginning of the shell's script. It claims the start (see `giveUpStart`), and sends errors of
- * the sandbox to `state` instead of the app's output. It opens a second time the files that the
- * platform reads: then no process can take a lease on one of them (fcntl(2)), which would block the
- * platform for 45 seconds.
+ * the sandbox to `state` instead of the app's output. It opens `stdout`, `stderr` and `ready`
+ * twice: the second opening keeps the app from taking a lease on the file (fcntl(2)), with which
+ * the app could block the platform's reads for 45 seconds.
  */
-const claim = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxes.sandboxFailedCode}
+const claimStart = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxes.sandboxFailedCode}
 { read -r stat </proc/self/stat; } 2>/dev/null || stat=$$
 set -C
 { echo "$stat" >pid; } 2>/dev/null || exit ${sandboxes.sandboxFailedCode}
@@ -405,8 +410,9 @@ stopping=
 trap stopping=1 TERM`;
 
 /**
- * When the replica is stopped, asks the processes that the app's first process has left to end,
- * such as a server that was started by a shell. In the namespace of the sandbox these are all
- * processes except the first, which is the shell of this script.
+ * The line that the shell executes when the app's first process has ended. If the replica is being
+ * stopped, it sends SIGTERM to the app's other processes, such as a server that a shell started,
+ * and waits for their end. In the namespace of the sandbox these are all processes except the
+ * first, which is the shell of this script.
  */
 const endRest = `[ -z "$stopping" ] || { kill -TERM -1; while kill -0 -1; do sleep 0.05; done; }\n`;
