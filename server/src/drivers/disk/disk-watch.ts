@@ -79,14 +79,6 @@ export class DiskWatch {
    * they are forgotten at the next measurement that begins with enough space.
    */
   readonly #projectsOfEnded = new Set<ProjectId>();
-  /** Writers that were told to end because the storage of their project is over its limit. */
-  readonly #endedForStorage = new Set<string>();
-  /**
-   * Projects in which a writer of `#endedForStorage` has ended since the last measurement began.
-   * Their storage is compared with a new measurement, so that what this writer wrote until its end
-   * does not count as growth caused by the next writers.
-   */
-  readonly #toMeasureAnew = new Set<ProjectId>();
   /** Projects whose storage filled the disk, until there is enough space, each with the reason. */
   readonly #blocked = new Map<ProjectId, string>();
   /** The storage limits of projects that have a limit of their own, in bytes. */
@@ -153,9 +145,7 @@ export class DiskWatch {
       this.#writers.delete(writer.id);
       this.#usageBefore.delete(writer.id);
       this.#projectsOfEnded.add(writer.projectId);
-      const wasOver = this.#endedForStorage.delete(writer.id);
-      if (wasOver) this.#toMeasureAnew.add(writer.projectId);
-      if (this.#state === "enough" && !wasOver) return;
+      if (this.#state === "enough") return;
       this.#isChanged = true;
       this.#loop.nudge();
     };
@@ -306,8 +296,6 @@ export class DiskWatch {
     const { clock, storageDir, isUserOwned } = this.#options;
     const beganAtMs = clock.monotonicMs();
     this.#isChanged = false;
-    for (const projectId of this.#toMeasureAnew) this.#usageBefore.delete(projectId);
-    this.#toMeasureAnew.clear();
     const writers = [...this.#writers.values()].map((writer) => ({
       writer,
       folders: writer.folders(),
@@ -334,10 +322,7 @@ export class DiskWatch {
       folders.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
     for (const [projectId, folders] of storages) {
       const hasFolder = folders.some((folder) => usage.has(folder));
-      // A writer that was told to end may have ended during this measurement: then the project is
-      // in `#toMeasureAnew` again, and the next measurement counts instead of this one.
-      if (hasFolder && !this.#toMeasureAnew.has(projectId))
-        add("storage", projectId, sumOf(sizesOf(folders)));
+      if (hasFolder) add("storage", projectId, sumOf(sizesOf(folders)));
     }
     for (const { writer, folders } of writers) {
       const sizes = sizesOf(folders);
@@ -368,13 +353,14 @@ export class DiskWatch {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
     // While there is enough space, a storage can only be over its limit.
     const isOver = kind === "storage" && this.#state === "enough";
-    // The project's next replica may run as long as it does not increase this usage.
+    // The project's next replica may run as long as it does not increase this usage. What the
+    // present one still writes until its end counts as growth, too: a new measurement would forgive
+    // what the next one has written before it.
     if (isOver && now !== null) this.#usageBefore.set(id, now);
     const writers = [...this.#writers.values()].filter(
       (writer) => (kind === "storage" ? writer.projectId : writer.id) === id,
     );
     for (const writer of writers) {
-      if (isOver) this.#endedForStorage.add(writer.id);
       this.#options.log.warn(
         { kind, id: writer.id, reason },
         "ended for what was written to the disk",
