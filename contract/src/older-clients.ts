@@ -20,17 +20,17 @@ export const olderClients = [
   {
     sent: "`projectId` in the query or in the body",
     on: "paths of a project, where the document has no such name",
-    taken: "it is ignored when it is the project of the path, and refused otherwise",
+    taken: "ignored if it is the project of the path, and refused otherwise",
   },
   {
     sent: "a parameter of the query twice, such as `region`",
     on: "every path",
-    taken: "as one when both have the same value, and refused otherwise",
+    taken: "as one if both have the same value, and refused otherwise",
   },
   {
     sent: "fields of the body repeated in the query",
     on: "every path, where the document has no such parameter",
-    taken: "they are ignored when body and query agree, and refused otherwise",
+    taken: "ignored if body and query agree, and refused otherwise",
   },
   {
     sent: "`X-CLI-Version: 1.…`",
@@ -51,7 +51,7 @@ export const olderClients = [
   {
     sent: "`X-CLI-Version: 1.…`",
     on: "`GET …/apps/{app_id}/runs`",
-    taken: "each run has `isAsync` beside `async`: such a client shows no other",
+    taken: "each run has `isAsync` besides `async`: such a client shows no other",
   },
 ] as const;
 

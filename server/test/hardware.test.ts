@@ -190,7 +190,7 @@ test("a pools file with prices is refused, and says where prices are set", async
   await writeFile(poolsFile, pools.replace("cores = 64", "cores = 64\nprice = 0.5"));
   await assert.rejects(
     startPlatformOnTestServer(t, { SLIPWAY_POOLS_FILE: poolsFile }),
-    /SLIPWAY_POOLS_FILE \(.*\) cannot be used: pools\[0\]\.price is unknown: prices are .* that SLIPWAY_PRICES_FILE names/,
+    /SLIPWAY_POOLS_FILE \(.*\) cannot be used: pools\[0\]\.price is unknown: a pool has no prices of its own\. .* that SLIPWAY_PRICES_FILE names/,
   );
 });
 
