@@ -53,7 +53,7 @@ test("projects of one owner share the slots of a gate, and others have theirs", 
   for (const projectId of [one, two]) await gate.enter({ projectId });
   await assert.rejects(gate.enter({ projectId: two }), {
     code: "rate_limited",
-    message: /at most 2 of one owner's projects are answered/,
+    message: /at most 2 are answered for the projects of one owner/,
   });
   await gate.enter({ projectId: other });
 });

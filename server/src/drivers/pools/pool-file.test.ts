@@ -89,11 +89,11 @@ describe("what is wrong is refused with its field, what stands there and what ma
     ],
     [
       `${pool}price = 0.5`,
-      "pools[0].price is unknown: prices are not of a pool, but of its compute types, provider and region, in the file that SLIPWAY_PRICES_FILE names",
+      "pools[0].price is unknown: a pool has no prices of its own. They depend on compute type, provider and region, in the file that SLIPWAY_PRICES_FILE names",
     ],
     [
       `${pool}[[pools.gpus]]\ncompute = "ADA_L4"\nprice = 1`,
-      "pools[0].gpus[0].price is unknown: prices are not",
+      "pools[0].gpus[0].price is unknown: a pool has no prices",
     ],
     [`${pool}${pool}`, 'pools[1].name is "a", but must be a name that no other pool has.'],
   ];
