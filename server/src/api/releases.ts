@@ -46,7 +46,7 @@ export function releaseHandlers({ releases, shareNow }: HandlerParts) {
       await releases.resumeDeploys(refOf(call), call.by);
       return {
         message:
-          "Automatic deploys are resumed: the next push is deployed. Where branches are polled, the newest commit is deployed now.",
+          "Automatic deploys are resumed: the next push is deployed. Where branches are polled, a commit that was pushed meanwhile is deployed, too.",
       };
     },
   } satisfies Handlers;
