@@ -42,7 +42,8 @@ export class AnswerCollector {
   add(piece: Piece): void {
     this.#bodyBytes += piece.length;
     if (this.#bodyBytes > this.#bytesMax) this.#body = null;
-    this.#body?.add(piece, this.#head?.body === "length" ? this.#head.bodyBytes : 0);
+    const expectedBytes = this.#head?.body === "length" ? this.#head.bodyBytes : 0;
+    this.#body?.add(piece, expectedBytes);
   }
 
   /** How many bytes of the body are in memory. */
@@ -67,10 +68,11 @@ export class AnswerCollector {
 type Content = Required<Pick<CollectedAnswer, "contentType" | "contentFields">>;
 
 const noFields: Content = { contentType: null, contentFields: null };
-/** Longer values are left out: nobody needs them. */
+/** Longer values of content fields are left out: nobody needs them. */
 const valueCharactersMax = 1_024;
 
 function contentFieldsOf(head: AnswerHead): Content {
+  // Names and values alternate.
   const list = fieldList(head.lines);
   let contentType: string | null = null;
   const contentFields: Partial<Record<ContentField, string>> = {};

@@ -9,7 +9,7 @@ import { ProjectLimits, type ProjectLimitsParts } from "./project-limits.ts";
 import type { Replica } from "./replica.ts";
 import { gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaStarter } from "./replica-starter.ts";
-import * as services from "./served-releases.ts";
+import { startsMax } from "./served-releases.ts";
 import { countWhileMoving } from "./shares.ts";
 
 export type ReleaseScalerParts = ProjectLimitsParts & {
@@ -44,11 +44,12 @@ export class ReleaseScaler {
 
   /** Starts and ends replicas of one release; returns why fewer were started than needed. */
   scale(
-    { release, target, replicas, choice, starts, wanted: desired }: ServedDecision,
+    { release, target, replicas, choice, starts, wanted }: ServedDecision,
     context: {
       readonly route: SchedulerRoute;
       /** True when the release's replicas are all that the app has. */
       readonly isAlone: boolean;
+      /** True when calls wait for a replica. */
       readonly isWaiting: boolean;
     },
   ): string | undefined {
@@ -56,37 +57,39 @@ export class ReleaseScaler {
     const { settings } = release;
     const nowMs = this.#parts.clock.monotonicMs();
     const planned = this.#planned(replicas, route);
-    const allowed =
-      choice.ok || choice.why === "full" ? services.startsMax(starts, replicas, nowMs) : 0;
+    // If the pools are full, the starts are tried too: they make the release wait in line.
+    const mayStart = choice.ok || choice.why === "full";
+    const allowed = mayStart ? startsMax(starts, replicas, nowMs) : 0;
+    const getsAllCalls = target === 1;
     const next = plan({
       replicas: planned,
-      desired,
+      desired: wanted,
       nowMs,
       startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
       // While calls move to another release, replicas need no cooldown of their own: the decided
       // number takes the cooldown of the app into account already.
-      cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,
+      cooldownMs: getsAllCalls ? settings.cooldownPeriodSeconds * 1000 : 0,
     });
     const [firstType = "CPU"] = settings.compute;
-    const wantedPlan = {
-      ...next,
-      gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType),
-      exchange: planExchange(planned),
-    };
-    const within = this.#limits.within(wantedPlan, { ...route, live: release, isWaiting });
-    const isBlocked = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
-    const { starts: startsNow, drains } = (isBlocked ? within.exchange : null) ?? within;
-    this.#carryOut(drains);
+    const exchange = planExchange(planned);
+    const allowedPlan = this.#limits.within(
+      { ...next, gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType), exchange },
+      { ...route, live: release, isWaiting },
+    );
+    const { starts: allowedStarts, drains: allowedDrains, heldBack } = allowedPlan;
+    const isBlocked = next.starts > 0 && allowedStarts === 0 && allowedDrains.length === 0;
+    const chosenPlan = isBlocked ? (allowedPlan.exchange ?? allowedPlan) : allowedPlan;
+    this.#endAll(chosenPlan.drains);
     const isOutage = !choice.ok && choice.why === "outage";
     // During an outage nothing starts, so that the capacity line stays as it is.
-    const lineReason = isOutage ? undefined : this.#start(route, release, startsNow);
+    const lineReason = isOutage ? undefined : this.#start(route, release, chosenPlan.starts);
     const isDraining = this.#parts.fleet
       .ofApp(route.appId)
       .some(({ state }) => state === "draining");
     // A replica that a restart replaces may hold the very capacity that its replacement needs.
-    if (lineReason !== undefined && !isDraining) this.#carryOut(wantedPlan.exchange?.drains ?? []);
-    const outage = isOutage && desired > planned.length ? choice.reason : undefined;
-    return lineReason ?? within.heldBack ?? outage;
+    if (lineReason !== undefined && !isDraining) this.#endAll(exchange?.drains ?? []);
+    const outageReason = isOutage && wanted > planned.length ? choice.reason : undefined;
+    return lineReason ?? heldBack ?? outageReason;
   }
 
   /** Ends replicas of replaced releases until `wanted` are left, or `endsMax` have ended. */
@@ -102,7 +105,7 @@ export class ReleaseScaler {
       readonly endsMax?: number;
     },
   ): void {
-    this.#carryOut(planLeaving(this.#planned(leaving, route), wanted).slice(0, endsMax));
+    this.#endAll(planLeaving(this.#planned(leaving, route), wanted).slice(0, endsMax));
   }
 
   /**
@@ -134,7 +137,10 @@ export class ReleaseScaler {
     return undefined;
   }
 
-  /** How many replicas may start while the app has replicas of several releases. */
+  /**
+   * How many replicas may start while the app has replicas of several releases. A restart needs its
+   * replacements beside those of the move.
+   */
   #startsBeside(
     { appId, live, rollOut, restarts }: SchedulerRoute,
     replicas: readonly Replica[],
@@ -146,19 +152,17 @@ export class ReleaseScaler {
     );
     const replicasMax = Math.max(...maxima);
     const isRestarting = replicas.some((replica) => replica.restarts < restarts);
-    const max =
-      countWhileMoving(replicasMax) +
-      (isRestarting ? countWhileMoving(replicasMax) - replicasMax : 0);
-    const count = fleet
-      .ofApp(appId)
-      .filter(
-        ({ state, heldUntilMs }) =>
-          (state === "starting" || state === "ready") && nowMs >= heldUntilMs,
-      ).length;
-    return Math.max(0, max - count);
+    const extra = countWhileMoving(replicasMax) - replicasMax;
+    const max = replicasMax + (isRestarting ? 2 * extra : extra);
+    // Replicas that are held for a trial or a promotion do not count.
+    const counted = fleet.ofApp(appId).filter(({ state, heldUntilMs }) => {
+      const isHeld = nowMs < heldUntilMs;
+      return (state === "starting" || state === "ready") && !isHeld;
+    });
+    return Math.max(0, max - counted.length);
   }
 
-  #carryOut(drains: ReplicaPlan["drains"]): void {
+  #endAll(drains: ReplicaPlan["drains"]): void {
     const { drain, fleet } = this.#parts;
     for (const { replicaId, reason } of drains) {
       const replica = fleet.get(replicaId);

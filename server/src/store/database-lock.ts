@@ -36,15 +36,15 @@ type Holder = { readonly connectionPid: number; readonly name: string };
 /** Call `start()`, then `announce()` once the tables exist; `stop()` releases the lock. */
 export class DatabaseLock {
   /**
-   * Resolves when another platform has taken the lock and this one must end, with a message for the
-   * operator.
+   * Resolves with a message for the operator when another platform has taken the lock, so that this
+   * one must end.
    */
   readonly lost: Promise<string>;
   readonly #lost = Promise.withResolvers<string>();
   readonly #options: DatabaseLockOptions;
   readonly #connection: KeptConnection;
   #session: Session | undefined;
-  /** Undefined: the holder is not announced yet. */
+  /** Undefined until `announce` is called. */
   #installationId: string | undefined;
 
   constructor(options: DatabaseLockOptions) {
@@ -65,11 +65,11 @@ export class DatabaseLock {
     await this.#connection.start();
   }
 
-  /** Writes the holder's row. */
+  /** Writes the row that names this platform as the holder. */
   async announce(installationId: string): Promise<void> {
     this.#installationId = installationId;
     const { client } = this.#connection;
-    // A broken connection is being replaced, and its successor announces itself.
+    // Without a client, a broken connection is being replaced, and `#take` announces the new one.
     if (client !== undefined) await this.#announce(client);
   }
 
@@ -95,12 +95,13 @@ export class DatabaseLock {
   }
 
   /**
-   * The error to throw when the lock is taken: `CannotStart` at the start, `cause` when this
-   * platform has had the lock before.
+   * The error to throw when another session has the lock: `CannotStart` at the start, `cause` when
+   * this platform has had the lock before.
    */
   async #refusal(client: Client, cause: Error): Promise<Error> {
     const holder = await findHolder(client);
     if (this.#session === undefined) return new CannotStart(refusalText(holder), { cause });
+    // The holder may still be our own previous session, which is about to end.
     const isOther = holder !== undefined && holder.connectionPid !== this.#session.pid;
     if (isOther) this.#lost.resolve(lostText(holder));
     return cause;
@@ -126,6 +127,8 @@ const endSession =
 
 /** The current holder of the lock; undefined when there is none. */
 async function findHolder(client: Client): Promise<Holder | undefined> {
+  // For a lock whose key is one number, `pg_locks` shows its halves as `classid` and `objid`, and
+  // `objsubid` as 1.
   const { rows } = await client.query<{ pid: number; has_table: boolean }>(
     `select pid, to_regclass('instances') is not null as has_table from pg_locks
       where locktype = 'advisory' and classid = 0 and objid = $1 and objsubid = 1 and granted

@@ -26,14 +26,16 @@ export async function noteUse(
     gapMs,
   }: { readonly projectId: ProjectId; readonly sizeMb: number; readonly gapMs: number },
 ): Promise<void> {
-  const isLost = sql`at - seen_at > ${gapMs} * interval '1 millisecond'`;
+  const isGap = sql`at - seen_at > ${gapMs} * interval '1 millisecond'`;
+  // After a gap, the row ends at the count before it; else it ends now if the size has changed. The
+  // project's deletion may end it earlier: `least` ignores a time that is null.
   await changeRows(db)`
     with project as (
       select id, deleted_at, clock_timestamp() as at from projects where id = ${projectId}
     ), before as (
       update volume_uses as known
-         set seen_at = case when ${isLost} then seen_at else at end,
-             ended_at = least(case when ${isLost} then seen_at when size_mb <> ${sizeMb} then at end, deleted_at)
+         set seen_at = case when ${isGap} then seen_at else at end,
+             ended_at = least(case when ${isGap} then seen_at when size_mb <> ${sizeMb} then at end, deleted_at)
         from project where known.project_id = project.id and known.ended_at is null
       returning known.ended_at
     )

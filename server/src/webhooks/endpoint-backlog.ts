@@ -4,8 +4,12 @@ import type { Clock } from "#lib/clock.ts";
 import type { EndpointId } from "#lib/ids.ts";
 import type { Wish } from "./delivery-slots.ts";
 
-/** `isFresh`: a delivery was added since the endpoint's last turn began. */
+/**
+ * An endpoint with a due delivery. `wish`: the slot that its deliveries need. `isFresh`: a delivery
+ * was added since the endpoint's last turn began.
+ */
 type Due = { readonly wish: Wish; isFresh: boolean };
+/** An endpoint with a delivery that becomes due at `dueMs`, by `Clock.monotonicMs`. */
 type Later = { readonly wish: Wish; dueMs: number };
 
 const endpointsMax = 20_000;
@@ -33,11 +37,7 @@ export class EndpointBacklog {
 
   /** Notes that a delivery of the endpoint is due in `waitMs`; the earliest counts. */
   add(endpointId: EndpointId, wish: Wish, waitMs: number): void {
-    const due = this.#due.get(endpointId);
-    if (due !== undefined) {
-      due.isFresh ||= waitMs <= 0;
-      if (waitMs <= 0) return;
-    }
+    if (waitMs <= 0 && this.touch(endpointId)) return;
     const later = this.#later.get(endpointId);
     if (later === undefined && this.#due.size + this.#later.size >= endpointsMax) return;
     if (waitMs <= 0) {
@@ -57,7 +57,7 @@ export class EndpointBacklog {
   }
 
   /**
-   * Does the same as `add` without a wait if the endpoint is already due; else does nothing and
+   * Notes one more due delivery of an endpoint that is already due. If it is not, does nothing and
    * returns false.
    */
   touch(endpointId: EndpointId): boolean {
@@ -83,7 +83,7 @@ export class EndpointBacklog {
     if (hasMore || due.isFresh) this.#due.set(endpointId, due);
   }
 
-  /** Called when the endpoint can get no slot for this time. */
+  /** Called when the endpoint can get no slot in the next `waitMs`. */
   defer(endpointId: EndpointId, waitMs: number): void {
     const due = this.#due.get(endpointId);
     if (due === undefined) return;
@@ -91,7 +91,7 @@ export class EndpointBacklog {
     this.add(endpointId, due.wish, waitMs);
   }
 
-  /** Called when the endpoint has nothing to send. */
+  /** Forgets the endpoint, which has nothing to send. */
   delete(endpointId: EndpointId): void {
     this.#due.delete(endpointId);
     this.#later.delete(endpointId);

@@ -28,10 +28,10 @@ export type ExportFilter = {
 };
 
 /**
- * The first line of an export, which has the entries after `after` up to `through`. If `filter` is
- * null, it has all of them and can be verified, and `through` is the position of the checkpoint in
- * its last line. `after` is the beginning of the chain or the stub's position. `project` is null
- * for entries without a project.
+ * The first line of an export. The export has entries after the position `after` up to `through`.
+ * If `filter` is null, the export has all of them and can be verified, and `through` is the
+ * position of the checkpoint in its last line. `after` is the beginning of the chain or the
+ * position of the stub. `project` is null for entries without a project.
  */
 export type ExportHeader = {
   readonly kind: "slipway-audit-export";
@@ -88,14 +88,14 @@ export function lineText(line: ExportLine): string {
 export function exportHeader(header: Omit<ExportHeader, "kind" | "version">): ExportHeader {
   const { project, exportedAt, after, through, jws } = header;
   const filter = header.filter === null ? null : filterOf(header.filter);
-  const positions = { after: positionOf(after), through: positionOf(through) };
   return {
     kind: "slipway-audit-export",
     version: exportVersion,
     project,
     exportedAt,
     filter,
-    ...positions,
+    after: positionOf(after),
+    through: positionOf(through),
     jws,
   };
 }
@@ -132,7 +132,7 @@ export function signedText(line: Unsigned<SignedLine>, project: string | null): 
 /** A line without its signature. */
 export type Unsigned<Line extends SignedLine> = Line extends SignedLine ? Omit<Line, "jws"> : never;
 
-/** The bytes that are hashed for an entry, after those of the previous hash. */
+/** The text that is hashed for an entry, together with the previous hash. */
 export function linkText(link: {
   number: number;
   project: string | null;

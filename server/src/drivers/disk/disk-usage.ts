@@ -46,7 +46,8 @@ export type MeasureOptions = {
   readonly environment?: Readonly<Record<string, string>>;
 };
 
-type Watched = Omit<MeasureOptions, "isUserOwned">;
+/** How to run `du` or `find`. */
+type RunOptions = Omit<MeasureOptions, "isUserOwned">;
 
 /**
  * Size and number of files of each folder; null when counting takes longer than `measureTimeoutMs`.
@@ -54,20 +55,21 @@ type Watched = Omit<MeasureOptions, "isUserOwned">;
  */
 export async function measure(
   folders: readonly string[],
-  { isUserOwned, ...watched }: MeasureOptions,
+  { isUserOwned, ...runOptions }: MeasureOptions,
 ): Promise<ReadonlyMap<string, DiskUsage | null>> {
   const inNamespace = isUserOwned ? ["unshare", "--user", "--map-root-user"] : [];
   const duSizes = (option: string, paths: readonly string[]): Promise<Map<string, number | null>> =>
-    sizes([...inNamespace, "du", "-x", "-s", option, "--"], paths, watched);
+    sizes([...inNamespace, "du", "-x", "-s", option, "--"], paths, runOptions);
   const kilobytes = await duSizes("-k", folders);
   const inTime = folders.filter((folder) => typeof kilobytes.get(folder) === "number");
   // Only GNU `du` counts files.
   const files = await duSizes("--inodes", inTime);
   return new Map(
     [...kilobytes].map(([path, size]) => {
-      // Null: counting took too long. Absent: this `du` cannot count files.
-      const count = files.get(path) ?? (files.has(path) ? null : 0);
-      return [path, size === null || count === null ? null : { bytes: size * 1024, files: count }];
+      const count = files.get(path);
+      const tookTooLong = size === null || count === null;
+      // The count is undefined if this `du` cannot count files.
+      return [path, tookTooLong ? null : { bytes: size * 1024, files: count ?? 0 }];
     }),
   );
 }
@@ -79,16 +81,17 @@ export async function measure(
 async function sizes(
   du: readonly string[],
   folders: readonly string[],
-  watched: Watched,
+  runOptions: RunOptions,
 ): Promise<Map<string, number | null>> {
   const sizeByFolder = new Map<string, number | null>();
   let remaining = folders;
   while (remaining.length > 0) {
-    const end = await runShort([...du, ...remaining], watched, (line) => {
+    const end = await runShort([...du, ...remaining], runOptions, (line) => {
       const [, size, path = ""] = /^(\d+)\t(.+)$/.exec(line) ?? [];
       if (size !== undefined) sizeByFolder.set(path, Number(size));
     });
-    if (end.kind !== "aborted" || watched.signal.aborted) break;
+    if (end.kind !== "aborted" || runOptions.signal.aborted) break;
+    // `du` prints folders in the given order, so the next one that exists took too long.
     const last = remaining.findLastIndex((folder) => sizeByFolder.has(folder));
     remaining = remaining.slice(last + 1).filter((folder) => existsSync(folder));
     const [slow] = remaining;
@@ -118,9 +121,12 @@ export async function deletedBytes(
   // The files of a container are on an overlay of its own.
   const deviceOf = (path: string) => unlessExited(() => [String(statSync(path).dev)]);
   const devices = new Set([folder, `/proc/${pid}/root`].flatMap(deviceOf));
-  const deleted = ["-maxdepth", "1", "-links", "0", "-type", "f", "-printf", "%D %i %b\\n"];
+  const isDeletedFile = ["-maxdepth", "1", "-links", "0", "-type", "f"];
+  // The device, the inode, and the number of blocks of 512 bytes.
+  const print = ["-printf", "%D %i %b\\n"];
   const bytesByFile = new Map<string, number>();
-  const end = await runShort(["find", "-L", ...folders, ...deleted], { signal }, (line) => {
+  const find = ["find", "-L", ...folders, ...isDeletedFile, ...print];
+  const end = await runShort(find, { signal }, (line) => {
     const [dev, inode = "", blocks] = line.split(" ");
     if (devices.has(dev ?? "")) bytesByFile.set(`${dev} ${inode}`, Number(blocks) * 512);
   });
@@ -131,11 +137,11 @@ export async function deletedBytes(
 
 /**
  * Runs a program and reads its lines. The program may fail for some folders, since files come and
- * go while it runs. Kills it (`aborted`) when the next line takes too long.
+ * go while it runs. Kills it (`aborted`) when the next line takes longer than `measureTimeoutMs`.
  */
 async function runShort(
   [file = "", ...args]: readonly string[],
-  { signal, clock = systemClock, environment = toolsEnvironment }: Watched,
+  { signal, clock = systemClock, environment = toolsEnvironment }: RunOptions,
   onLine: (line: string) => void,
 ): Promise<CommandEnd> {
   const timeout = new AbortController();
@@ -146,6 +152,7 @@ async function runShort(
     cwd: "/",
     environment,
     signal: AbortSignal.any([signal, timeout.signal]),
+    // Each folder is one of the arguments, and may take the full time.
     timeoutMs: measureTimeoutMs * (args.length + 1),
     onLine: (stream, text) => {
       if (stream !== "stdout") return;
