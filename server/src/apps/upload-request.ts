@@ -43,11 +43,12 @@ export function readUploadRequest(body: unknown): CreateRequest {
   const request = readCreateRequest(
     text === undefined ? otherFields : { ...otherFields, config_toml: text },
   );
-  const { files } = readFiles({ configToml: request.configToml });
+  const { files: fileSettings } = readFiles({ configToml: request.configToml });
   for (const name of ["shellCommands", "preBuildCommands"] as const)
-    checkCommands(name, uploadFields[name], files);
+    checkCommands(name, uploadFields[name], fileSettings);
+  // The name always stays: it says which app is deployed.
   const fields = Object.entries(request.fields).filter(
-    ([name, value]) => name === "name" || !isFileValue(name, value, files),
+    ([name, value]) => name === "name" || !isFileValue(name, value, fileSettings),
   );
   return { ...request, fields: Object.fromEntries(fields) };
 }
@@ -79,9 +80,9 @@ function checkUploadField(name: string, value: unknown): void {
 function checkCommands(
   name: "shellCommands" | "preBuildCommands",
   value: unknown,
-  files: FileSettings,
+  fileSettings: FileSettings,
 ): void {
-  const fileValue = files[name]?.value ?? [];
+  const fileValue = fileSettings[name]?.value ?? [];
   if (value === undefined || isDeepStrictEqual(value, fileValue)) return;
   const key = name === "shellCommands" ? "shell_commands" : "pre_build_commands";
   throw new Fault(
@@ -95,11 +96,12 @@ function checkCommands(
  * as a field too, and always some defaults. If these counted, each deployment would overwrite what
  * the API has set before.
  */
-function isFileValue(name: string, value: unknown, files: FileSettings): boolean {
-  const fileValue = files[name]?.value ?? appFields[name as FieldName].default;
+function isFileValue(name: string, value: unknown, fileSettings: FileSettings): boolean {
+  const fileValue = fileSettings[name]?.value ?? appFields[name as FieldName].default;
   return fileValue !== null && isDeepStrictEqual(asTexts(value), asTexts(fileValue));
 }
 
+/** For comparison: 3.11 and "3.11" are the same value, and so are a text and a list of only it. */
 function asTexts(value: unknown): string[] {
   return Array.isArray(value) ? value.map(String) : [String(value)];
 }

@@ -100,8 +100,8 @@ export class StorageFiles {
 
   /** Opens a regular file for reading; the caller closes it. */
   async open(path: StoragePath): Promise<{ readonly handle: FileHandle; readonly stats: Stats }> {
-    const { folder: above, name } = lastOf(path);
-    return await within(this.#root(path.projectId), above, async (folder) => {
+    const { parent, name } = splitLast(path);
+    return await within(this.#root(path.projectId), parent, async (folder) => {
       try {
         const filePath = inFolder(folder, name);
         requireFile(await lstat(filePath), path);
@@ -155,12 +155,12 @@ export class StorageFiles {
    * that has the path already. The file is safe on the disk when this resolves.
    */
   async moveIncoming(path: StoragePath, id: string): Promise<void> {
-    const { folder: above, name } = lastOf(path);
+    const { parent, name } = splitLast(path);
     const user = this.#options.userOf(path.projectId);
     makeOwnedFolder(join(this.#options.storageDir, path.projectId), user);
     await within(
       this.#root(path.projectId),
-      above,
+      parent,
       async (folder) => {
         try {
           await rename(join(this.#incomingDir, id), inFolder(folder, name));
@@ -175,8 +175,8 @@ export class StorageFiles {
 
   /** Removes a file, a link or anything else that is not a folder. */
   async remove(path: StoragePath): Promise<void> {
-    const { folder: above, name } = lastOf(path);
-    await within(this.#root(path.projectId), above, async (folder) => {
+    const { parent, name } = splitLast(path);
+    await within(this.#root(path.projectId), parent, async (folder) => {
       try {
         if ((await lstat(inFolder(folder, name))).isDirectory())
           throw new Fault(
@@ -195,9 +195,9 @@ export class StorageFiles {
    * space later, which counts as the project's until then.
    */
   async removeFolder(path: StoragePath): Promise<void> {
-    const { folder: above, name } = lastOf(path);
+    const { parent, name } = splitLast(path);
     const removedPath = await this.#removed.newPath(path.projectId);
-    await within(this.#root(path.projectId), above, async (folder) => {
+    await within(this.#root(path.projectId), parent, async (folder) => {
       try {
         const folderPath = inFolder(folder, name);
         if (!(await lstat(folderPath)).isDirectory()) throw noFolder(path);
@@ -250,19 +250,19 @@ export class StorageFiles {
   }
 }
 
-/** Returns the id of the app's project, with which the app's id begins. */
+/** Returns the id of the project that the app's id begins with; some begin with `dev-`. */
 function projectOfApp(appId: string): string {
   return /^.*?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? appId;
 }
 
-/** Splits a path into its folder and its last name. */
-function lastOf({ projectId, names }: StoragePath): {
-  readonly folder: StoragePath;
+/** Splits a path into the path of its folder and its last name. */
+function splitLast({ projectId, names }: StoragePath): {
+  readonly parent: StoragePath;
   readonly name: string;
 } {
   const name = names.at(-1);
   assert(name !== undefined, "the path names something within the storage");
-  return { folder: { projectId, names: names.slice(0, -1) }, name };
+  return { parent: { projectId, names: names.slice(0, -1) }, name };
 }
 
 /**

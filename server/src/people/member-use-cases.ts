@@ -16,7 +16,7 @@ import * as store from "./member-store.ts";
 /** Who makes a change, and how the audit log names them. */
 export type Acting = { readonly caller: Caller; readonly by: By };
 
-/** The most members of a project. */
+/** The maximum number of members of a project. */
 export const membersMax = 1_000;
 
 /** The use cases. They throw `Fault("not_found" | "forbidden" | "conflict")`. */
@@ -51,7 +51,7 @@ export class MemberUseCases {
       if (member.role === role) return member;
       if (member.role === "owner") await requireOtherOwner(tx, key.projectId);
       await store.setRole(tx, key, role);
-      await recordOf(tx, { ...key, member, by: acting.by, action: "member.update", role });
+      await recordChange(tx, { ...key, member, by: acting.by, action: "member.update", role });
       return { ...member, role };
     });
   }
@@ -126,7 +126,7 @@ async function endMembership(
 ): Promise<store.Member> {
   if (member.role === "owner") await requireOtherOwner(tx, key.projectId);
   await store.deleteMember(tx, key);
-  await recordOf(tx, { ...key, member, by, action: "member.remove" });
+  await recordChange(tx, { ...key, member, by, action: "member.remove" });
   return member;
 }
 
@@ -138,7 +138,7 @@ type Recorded = store.MemberKey & {
   readonly by: By;
 };
 
-async function recordOf(
+async function recordChange(
   tx: Tx,
   { projectId, personId, action, member, role, by }: Recorded,
 ): Promise<void> {

@@ -20,7 +20,7 @@ const headForm = new RegExp(
 );
 const trailerForm = new RegExp(`^${fieldLinesForm}$`);
 const lengthForm = /^[0-9]{1,15}$/;
-const version = "HTTP/1.0";
+const http10 = "HTTP/1.0";
 /** Where the reason phrase begins: after `HTTP/1.1 200 `. */
 const reasonStart = 13;
 
@@ -53,20 +53,24 @@ export class AnswerHead extends FieldReader {
   /** What is wrong with the head; null: nothing. */
   problem: string | null = null;
   #isChunked = false;
+  /** A `Connection` field is just `close`; the names in a longer one are in `nominated`. */
+  #closes = false;
 
   /** `text`: one character per byte, matching `headForm`. */
   constructor(text: string, request: RequestKind) {
     super();
     const linesStart = text.indexOf("\r\n") + 2;
-    const isHttp10 = text.charCodeAt(7) === 48;
+    const isHttp10 = text.startsWith(http10);
     const status = digit(text, 9) * 100 + digit(text, 10) * 10 + digit(text, 11);
     this.status = status;
+    // The status line, and the field lines that are passed on.
     const passed = this.read(text, linesStart, 0);
     const isInterim = status < 200;
     const neverHasBody = isInterim || status === 204;
+    // Such an answer must not have a Content-Length (RFC 9110, 8.6).
     const clientText =
       neverHasBody && this.bodyBytes !== -1 ? linesWithout(passed, "content-length") : passed;
-    this.text = isHttp10 ? `HTTP/1.1${clientText.slice(version.length)}` : clientText;
+    this.text = isHttp10 ? `HTTP/1.1${clientText.slice(http10.length)}` : clientText;
     this.body = request.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
     this.keepsOpen =
       !isHttp10 &&
@@ -87,9 +91,6 @@ export class AnswerHead extends FieldReader {
   get lines(): string {
     return this.text.slice(this.text.indexOf("\r\n") + 2);
   }
-
-  /** The replica announces that it closes the connection after this answer. */
-  #closes = false;
 
   protected override take(kind: FieldKind, value: string): boolean {
     switch (kind) {
@@ -162,7 +163,8 @@ const neverPassed: ReadonlySet<FieldKind> = new Set([
 /** The fields for the client in node's format (name, value, …), with `Content-Length` last. */
 export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
   const list = fieldList(lines);
-  if (bodyBytes === -1 || list.length === 0 || isLength(list[list.length - 2] ?? "")) return list;
+  const lastName = list.at(-2);
+  if (bodyBytes === -1 || lastName === undefined || isLength(lastName)) return list;
   // Node alters the bytes of a Content-Disposition that follows a length.
   for (let index = 0; index < list.length; index += 2) {
     if (isLength(list[index] ?? "")) list.push(...list.splice(index, 2));
@@ -187,7 +189,11 @@ export function readAnswerHead(text: string, request: RequestKind): AnswerHead |
 export function readTrailers(text: string): string[] | undefined {
   if (!trailerForm.test(text)) return undefined;
   const list = fieldList(text);
-  return list.filter((_, index) => isTrailer(list[index - (index % 2)] ?? ""));
+  return list.filter((_, index) => {
+    // A name has an even index, and its value the next one.
+    const nameIndex = index - (index % 2);
+    return isTrailer(list[nameIndex] ?? "");
+  });
 }
 
 function isTrailer(name: string): boolean {

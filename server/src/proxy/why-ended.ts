@@ -1,4 +1,4 @@
-// A call broke off because its replica ended: finds out why, for the caller who waits for an
+// Finds out why the replica ended on which a call broke off, for the caller who waits for the
 // answer.
 import type { Clock } from "#lib/clock.ts";
 import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
@@ -23,7 +23,8 @@ export async function whyEnded(
 ): Promise<string | null> {
   if (call.lastSlot === null) return null;
   const { replicaId } = call.lastSlot.replica;
-  const sinceMs = clock.now() - (clock.monotonicMs() - call.begunAtMs);
+  const elapsedMs = clock.monotonicMs() - call.begunAtMs;
+  const sinceMs = clock.now() - elapsedMs;
   const end = await brokeOff({ replicaId, runId: call.about.runId, sinceMs }, reasonWaitMs);
   return end?.reasonForCaller ?? null;
 }

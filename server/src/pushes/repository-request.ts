@@ -1,5 +1,5 @@
-// Makes the request that lists the repositories which a token can see, by the public API of each
-// kind of git host, and reads its answer. Pure. Bitbucket has no such list across workspaces.
+// Makes the request for the list of the repositories that a token can see, by the public API of
+// each kind of git host, and reads the answer. Pure. Bitbucket has no such list across workspaces.
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { apiUrl, authorization, knownHostKind, type ApiReceiver } from "./status-request.ts";
 
@@ -45,6 +45,7 @@ const forms: Readonly<Partial<Record<GitHostKind, Form>>> = {
   },
 };
 
+/** Enough for the 300 repositories with the newest pushes, which GitHub's list has first. */
 const pagesMax = 3;
 
 /**
@@ -55,8 +56,8 @@ export function pagesOf(kind: GitHostKind, search: string): number {
 }
 
 /**
- * The kinds that a host may have: its kind if that is known, otherwise all. Empty: the host has no
- * such list.
+ * The kinds as which to ask the host: its own if that is known, otherwise all that have a list.
+ * Empty: hosts of its kind have none.
  */
 export function kindsOf(host: string): readonly GitHostKind[] {
   const kinds = Object.keys(forms) as GitHostKind[];
@@ -89,6 +90,7 @@ export type NamedRepositories = {
 export function readRepositories(kind: GitHostKind, body: string): NamedRepositories | null {
   const form = forms[kind];
   const json = parsed(body);
+  // Gitea puts the list into an object.
   const entries = kind === "gitea" ? (json as { data?: unknown } | null)?.data : json;
   if (form === undefined || !Array.isArray(entries)) return null;
   const names = entries.map(

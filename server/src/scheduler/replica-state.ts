@@ -1,4 +1,5 @@
-// The life cycle of a replica: one union and one table of allowed moves, shared by rows and memory.
+// The life cycle of a replica: its states, and a table of the allowed moves, which hold for its row
+// in the database and for the replica in memory.
 
 /**
  * `starting`: may not take calls yet. `draining`: takes no new calls and is ending. `stopped`:
@@ -7,9 +8,9 @@
 export type ReplicaState = "starting" | "ready" | "draining" | "stopped";
 
 /**
- * Why the platform ends a replica. `timeout`: it did not become ready in time, which counts as a
- * failed start. `stuck`: it works on something that is no longer wanted, so it gets no time to
- * finish. `reclaimed`: it makes way for a protected replica.
+ * Why the platform ends a replica. `wanted`: nothing is wrong with it. `timeout`: it did not become
+ * ready in time, which counts as a failed start. `stuck`: it works on something that is no longer
+ * wanted, so it gets no time to finish. `reclaimed`: it makes way for a protected replica.
  */
 export type EndOrder = {
   readonly reason: string;

@@ -1,11 +1,11 @@
-// The simple steps of retention, which delete the rows of a table that a condition or a time column
-// selects.
+// Makes steps of retention that delete rows of one table: those with a time before a limit, or
+// those that meet a condition.
 import { sql, type RawBuilder } from "kysely";
 import type { RemovalStep } from "#lib/retention.ts";
 import { changeRows, type Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
-type Batches = Pick<RemovalStep, "name" | "batchMax">;
+type StepOptions = Pick<RemovalStep, "name" | "batchMax">;
 
 /**
  * The step that deletes rows with a time before `before`, in no order; skips locked rows. The table
@@ -13,7 +13,7 @@ type Batches = Pick<RemovalStep, "name" | "batchMax">;
  */
 export function olderRows<Table extends keyof Tables>(
   db: Db,
-  rows: Batches & {
+  rows: StepOptions & {
     readonly table: Table;
     readonly time: keyof Tables[Table] & string;
     readonly before: Date;
@@ -25,7 +25,7 @@ export function olderRows<Table extends keyof Tables>(
 /** The step that deletes the rows for which `which` is true, in no order; skips locked rows. */
 export function rowsWhere(
   db: Db,
-  rows: Batches & { readonly table: keyof Tables; readonly which: RawBuilder<unknown> },
+  rows: StepOptions & { readonly table: keyof Tables; readonly which: RawBuilder<unknown> },
 ): RemovalStep {
   const { name, batchMax, which } = rows;
   const table = sql.table(rows.table);

@@ -43,8 +43,8 @@ export async function checkImage(
     );
   }
   const config = JSON.parse(text) as ImageConfig;
-  const words = [...(config.Cmd ?? []), ...(config.Entrypoint ?? []), ...plan.entrypoint];
-  if (words.length === 0) {
+  const commandWords = [...(config.Cmd ?? []), ...(config.Entrypoint ?? []), ...plan.entrypoint];
+  if (commandWords.length === 0) {
     throw new BuildFailed(
       `The Dockerfile ${plan.dockerfilePath} has neither CMD nor ENTRYPOINT, and the app has no entrypoint: add one of them, and ${buildAgain}.`,
     );
@@ -57,7 +57,7 @@ export async function checkImage(
   const ports = exposed
     .filter((key) => key.endsWith("/tcp"))
     .map((key) => Number.parseInt(key, 10));
-  const [port = null] = ports.length === 1 ? ports : [];
+  const port = ports.length === 1 ? (ports[0] ?? null) : null;
   const exposes = ports.length === 0 ? "no port" : `port ${ports.join(", ")}`;
   const ifZero = port === null ? "the one in its variable PORT" : "the exposed one";
   log(

@@ -3,7 +3,7 @@ import type { ContainerStats } from "dockerode";
 import type { ReplicaUsage } from "#drivers/driver.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
 
-/** Returns the usage of each container that runs. */
+/** Returns the usage of each container that runs, by the key that it has in `containers`. */
 export async function measureContainers<Key>(
   engine: Engine,
   containers: ReadonlyMap<Key, string>,
@@ -12,6 +12,7 @@ export async function measureContainers<Key>(
   await Promise.all(
     [...containers].map(async ([key, containerId]) => {
       const options = { stream: false, "one-shot": true } as const;
+      // 404 and 409: the container is gone.
       const stats = await unlessStatus(
         [404, 409],
         engine.calls.getContainer(containerId).stats(options),
@@ -23,17 +24,18 @@ export async function measureContainers<Key>(
   return usage;
 }
 
-function usageIn({ cpu_stats, memory_stats, ...more }: ContainerStats): ReplicaUsage {
+function usageIn({ cpu_stats, memory_stats, networks }: ContainerStats): ReplicaUsage {
   const { usage, stats } = memory_stats;
+  // Cached files that the kernel can drop, as cgroup v1 and v2 name them.
   const reclaimable = stats.total_inactive_file ?? stats.inactive_file ?? 0;
-  // Absent for a container without a network.
-  const networks = Object.values((more.networks as ContainerStats["networks"] | undefined) ?? {});
+  // The type does not say that a container without a network has no `networks`.
+  const counters = Object.values((networks as ContainerStats["networks"] | undefined) ?? {});
   return {
     cpuSeconds: cpu_stats.cpu_usage.total_usage / 1e9,
     memoryBytes: Math.max(0, usage - reclaimable),
     network: {
-      receivedBytes: networks.reduce((sum, network) => sum + network.rx_bytes, 0),
-      sentBytes: networks.reduce((sum, network) => sum + network.tx_bytes, 0),
+      receivedBytes: counters.reduce((sum, { rx_bytes }) => sum + rx_bytes, 0),
+      sentBytes: counters.reduce((sum, { tx_bytes }) => sum + tx_bytes, 0),
     },
   };
 }
