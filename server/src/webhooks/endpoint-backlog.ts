@@ -91,7 +91,7 @@ export class EndpointBacklog {
     this.add(endpointId, due.wish, waitMs);
   }
 
-  /** Forgets the endpoint, which has nothing to send. */
+  /** Forgets the endpoint, for example since it is paused. */
   delete(endpointId: EndpointId): void {
     this.#due.delete(endpointId);
     this.#later.delete(endpointId);
