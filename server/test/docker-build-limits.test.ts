@@ -3,6 +3,7 @@ import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BuildFailed } from "#drivers/builder.ts";
+import { sameFiles } from "#drivers/docker/own-container.ts";
 import { connectEngine } from "#drivers/docker/engine.ts";
 import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
 import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
@@ -16,7 +17,9 @@ async function limitedBuilds(t: WithAfter): Promise<ImageBuilds> {
   const engine = await openEngine();
   const { facts } = await connectEngine(engine.socketPath);
   const limits = { memoryBytes: 200_000_000, cpuCores: null, tasksMax: 50 };
-  return imageBuilds(t, engine, { limits: { engineRoot: facts.dataRoot, limits } });
+  return imageBuilds(t, engine, {
+    limits: { engineRoot: facts.dataRoot, machine: sameFiles, limits },
+  });
 }
 
 /** Runs the Python program as a step; it first waits until the limits are there. */

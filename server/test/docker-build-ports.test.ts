@@ -8,6 +8,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { runMachineTool } from "#drivers/app-firewall-machine.ts";
+import { sameFiles } from "#drivers/docker/own-container.ts";
 import { segmentRules } from "#drivers/docker/build-segment-rules.ts";
 import { BuildSegment, type BuildSegmentOptions } from "#drivers/docker/build-segment.ts";
 import { systemClock } from "#lib/clock.ts";
@@ -40,6 +41,7 @@ async function openBridge(t: WithAfter, clock = systemClock) {
   const engine = { calls: { getNetwork: () => ({ inspect: () => Promise.resolve(inspect) }) } };
   const segment = new BuildSegment({
     engine: engine as unknown as BuildSegmentOptions["engine"],
+    machine: sameFiles,
     installation: name,
     clock,
     log: silentLog,

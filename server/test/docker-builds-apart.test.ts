@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
+import { sameFiles } from "#drivers/docker/own-container.ts";
 import { connectEngine } from "#drivers/docker/engine.ts";
 import { appIdOf, newBuildId, newProjectId, type AppId } from "#lib/ids.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
@@ -32,7 +33,7 @@ async function openBuilds(
   const engine = await openEngine();
   const { facts } = await connectEngine(engine.socketPath);
   const builds = imageBuilds(t, engine, {
-    limits: { engineRoot: facts.dataRoot, limits },
+    limits: { engineRoot: facts.dataRoot, machine: sameFiles, limits },
     ...options,
   });
   return {

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { execFile, spawnSync } from "node:child_process";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import { sameFiles } from "#drivers/docker/own-container.ts";
 import { BuildSegment, segmentObstacle } from "#drivers/docker/build-segment.ts";
 import { connectEngine } from "#drivers/docker/engine.ts";
 import { systemClock } from "#lib/clock.ts";
@@ -70,7 +71,13 @@ test(
     assert.match(open.step, /READ ANSWER-FOR-THE-VICTIM/, "the attack is real");
 
     const connected = await connectEngine(engine.socketPath);
-    const options = { engine: connected, installation: "feed", clock: systemClock, log: silentLog };
+    const options = {
+      engine: connected,
+      machine: sameFiles,
+      installation: "feed",
+      clock: systemClock,
+      log: silentLog,
+    };
     assert.equal(await segmentObstacle(options), null);
     const segment = new BuildSegment(options);
     const apart = {
@@ -95,6 +102,7 @@ test("containers beside builds reach each other as before", { skip }, async (t) 
   const connected = await connectEngine(engine.socketPath);
   const segment = new BuildSegment({
     engine: connected,
+    machine: sameFiles,
     installation: "feed",
     clock: systemClock,
     log: silentLog,

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Network, NetworkCreateOptions } from "dockerode";
 import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { installationOf, type Firewall } from "#drivers/app-firewall.ts";
+import { sameFiles } from "#drivers/docker/own-container.ts";
 import { bridges } from "#drivers/docker/app-networks.ts";
 import { containerName } from "#drivers/docker/container-spec.ts";
 import { keyedNames } from "#drivers/docker/keyed-names.ts";
@@ -134,6 +135,8 @@ export class DockerFixture implements ConformanceFixture {
       names: keyedNames(this.#key),
       containersDir: join(this.dataDir, "containers"),
       storageDir: this.storageDir,
+      mountedStorageDir: this.storageDir,
+      machine: sameFiles,
       // An earlier process of the platform knew what apps may reach.
       firewall: this.#firewall && { ...this.#firewall, egress: new Map() },
       placement: widePlacement(),

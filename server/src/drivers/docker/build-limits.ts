@@ -10,10 +10,12 @@ import { readText } from "#drivers/process/read-text.ts";
 import { projectIdOf } from "#lib/ids.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 import { upperFolder } from "./overlay.ts";
+import type { MachineFiles } from "./own-container.ts";
 
 export type StepLimits = {
   /** Where the engine keeps its data. */
   readonly engineRoot: string;
+  readonly machine: MachineFiles;
   readonly limits: CgroupLimits;
 };
 
@@ -33,6 +35,7 @@ export function stepMark(
 export class BuildSteps {
   readonly #folder: string;
   readonly #engineRoot: string;
+  readonly #machine: MachineFiles;
   readonly #limits: CgroupLimits;
   readonly #mark: string;
   readonly #limited = new Set<string>();
@@ -41,7 +44,8 @@ export class BuildSteps {
   /** The folders of the files that steps have written, except their cache mounts. */
   readonly written = new Set<string>();
 
-  constructor({ engineRoot, limits }: StepLimits, mark: string) {
+  constructor({ engineRoot, machine, limits }: StepLimits, mark: string) {
+    this.#machine = machine;
     this.#folder = join(engineRoot, "buildkit/executor");
     this.#engineRoot = engineRoot;
     this.#limits = limits;
@@ -50,18 +54,33 @@ export class BuildSteps {
 
   /** Limits the steps that have begun; until this is called, a new step can use more. */
   look(): void {
-    const isNew = (id: string): boolean =>
-      !this.#limited.has(id) && isMarked(this.#folder, id, this.#mark);
-    const steps = runningSteps(this.#folder).filter(isNew);
+    const { root, mountinfo } = this.#machine;
+    const isNew = (id: string): boolean => !this.#limited.has(id) && this.#isMarked(id);
+    const steps = runningSteps(join(root, this.#folder)).filter(isNew);
     if (steps.length === 0) return;
-    const mounts = readText("/proc/self/mountinfo");
+    const mounts = readText(mountinfo);
     for (const id of steps) {
       // The path may be relative to the engine's folder of overlays.
       const folder = upperFolder(mounts, join(this.#folder, id, "rootfs"));
-      if (folder !== null) this.written.add(resolve(this.#engineRoot, "overlay2", folder));
+      if (folder !== null)
+        this.written.add(join(root, resolve(this.#engineRoot, "overlay2", folder)));
       const group = this.#groupOf(id);
       if (group.length > 0 && limitStep(group, this.#limits)) this.#limited.add(id);
     }
+  }
+
+  /**
+   * Whether the hosts file of the step contains the mark. The step's configuration also contains
+   * text that the step chooses, but quotes in that text are escaped, so it cannot look like
+   * `start`.
+   */
+  #isMarked(id: string): boolean {
+    const { root } = this.#machine;
+    const start = `"source":"${this.#folder}/hosts`;
+    const [, rest = ""] = readText(join(root, this.#folder, id, "config.json")).split(start, 2);
+    return readText(join(root, `${this.#folder}/hosts${rest.split('"', 1)[0]}`)).includes(
+      this.#mark,
+    );
   }
 
   /**
@@ -85,16 +104,6 @@ function runningSteps(folder: string): string[] {
   if (!existsSync(folder)) return [];
   const entries = readdirSync(folder, { withFileTypes: true });
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
-}
-
-/**
- * Whether the hosts file of the step contains the mark. The step's configuration also contains text
- * that the step chooses, but quotes in that text are escaped, so it cannot look like `start`.
- */
-function isMarked(folder: string, id: string, mark: string): boolean {
-  const start = `"source":"${folder}/hosts`;
-  const [, rest = ""] = readText(join(folder, id, "config.json")).split(start, 2);
-  return readText(`${folder}/hosts${rest.split('"', 1)[0]}`).includes(mark);
 }
 
 /** Returns false when the step already uses more than the limit, so that no limit is set. */

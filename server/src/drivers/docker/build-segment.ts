@@ -15,9 +15,11 @@ import { Loop } from "#lib/loop.ts";
 import { defaultBridge } from "./app-networks.ts";
 import { renewedWithinSeconds, segmentRules, type Port } from "./build-segment-rules.ts";
 import type { Engine } from "./engine.ts";
+import type { MachineFiles } from "./own-container.ts";
 
 export type BuildSegmentOptions = {
   readonly engine: Pick<Engine, "calls">;
+  readonly machine: MachineFiles;
   /** Distinguishes the rules of this installation; see `Firewall`. */
   readonly installation: string;
   readonly clock: Clock;
@@ -111,7 +113,7 @@ export class BuildSegment {
     this.#others.clear();
     // No existing port is a step's: the steps of an earlier platform process ended with it.
     for (const name of this.#ports()) this.#others.add(name);
-    this.#readNamespaces = new Set(namespaces());
+    this.#readNamespaces = new Set(namespaces(this.#options.machine));
     await this.#renewRules();
     this.#loop = new Loop({
       name: "network of image builds",
@@ -167,7 +169,7 @@ export class BuildSegment {
    * Finds out to which steps and containers the ports lead. True: it identified at least one port.
    */
   async #identify(names: readonly string[]): Promise<boolean> {
-    const all = namespaces();
+    const all = namespaces(this.#options.machine);
     this.#readNamespaces = new Set(all.filter((path) => this.#readNamespaces.has(path)));
     const unread = all.filter((path) => !this.#readNamespaces.has(path));
     const nameByIndex = new Map(names.map((name) => [indexOf(name), name]));
@@ -272,9 +274,11 @@ async function addressesOfContainers({
 }
 
 /** The paths of the network namespaces of the engine's containers and steps, oldest first. */
-function namespaces(): string[] {
-  const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
-  return lines.filter((line) => / - nsfs /.test(line)).map((line) => line.split(" ")[4] ?? "");
+function namespaces({ root, mountinfo }: MachineFiles): string[] {
+  const lines = readFileSync(mountinfo, "utf8").split("\n");
+  return lines
+    .filter((line) => / - nsfs /.test(line))
+    .map((line) => join(root, line.split(" ")[4] ?? ""));
 }
 
 /** A folder with an entry for each port of the bridge. */

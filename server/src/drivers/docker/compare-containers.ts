@@ -17,7 +17,8 @@ type CompareParts = {
   readonly engine: Engine;
   readonly installationId: string;
   readonly containersDir: string;
-  readonly storageDir: string;
+  /** Where the storage of apps is on the engine's machine. */
+  readonly mountedStorageDir: string;
   readonly networks: AppNetworks;
   readonly log: Log;
   /** The replicas that the driver knows, including ended ones. */
@@ -36,7 +37,7 @@ export async function takeOverContainers(
   parts: CompareParts,
   containerOf: (containerId: string, record: ContainerRecord) => Container,
 ): Promise<void> {
-  const { replicas, containersDir, storageDir, log } = parts;
+  const { replicas, containersDir, mountedStorageDir, log } = parts;
   const elsewhere: ReplicaId[] = [];
   for (const { Id, Labels, State, Mounts } of await listed(parts)) {
     const record = recordInLabels(Labels);
@@ -46,9 +47,10 @@ export async function takeOverContainers(
       continue;
     }
     replicas.set(record.replicaId, containerOf(Id, record));
-    if (!isStoredIn(storageDir, Mounts)) elsewhere.push(record.replicaId);
+    if (!isStoredIn(mountedStorageDir, Mounts)) elsewhere.push(record.replicaId);
   }
-  if (elsewhere.length > 0) log.warn({ replicaIds: elsewhere, storageDir }, storedElsewhere);
+  if (elsewhere.length > 0)
+    log.warn({ replicaIds: elsewhere, storageDir: mountedStorageDir }, storedElsewhere);
   for (const name of await readdir(containersDir)) {
     if (!replicas.has(name as ReplicaId)) await rm(join(containersDir, name), { force: true });
   }

@@ -2,6 +2,7 @@
 // calls it after each event of the engine, and regularly while it is being stopped. It does not
 // matter which process of the platform created the container.
 import { constants } from "node:os";
+import { join } from "node:path";
 import type Docker from "dockerode";
 import type { ContainerInspectInfo } from "dockerode";
 import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
@@ -22,6 +23,7 @@ import { ContainerLog } from "./container-log.ts";
 import type { ContainerRecord } from "./container-spec.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
 import { upperFolder } from "./overlay.ts";
+import type { MachineFiles } from "./own-container.ts";
 
 export type ContainerOptions = {
   readonly containerId: string;
@@ -30,6 +32,7 @@ export type ContainerOptions = {
   readonly sink: ReplicaSink;
   readonly clock: Clock;
   readonly disk: DiskWatch;
+  readonly machine: MachineFiles;
   readonly file: ContainerFile;
   /**
    * True when this process of the platform created the container, and so reports its start with an
@@ -279,7 +282,7 @@ export class Container {
    * its own files only if the engine stores images as overlays that this process may read.
    */
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
-    const { disk, record, isNew } = this.#options;
+    const { disk, machine, record, isNew } = this.#options;
     const { UpperDir } = ((GraphDriver as typeof GraphDriver | undefined)?.Data ?? {}) as {
       readonly UpperDir?: string;
     };
@@ -287,12 +290,15 @@ export class Container {
     const written = UpperDir ?? upperFolder(readText(`/proc/${State.Pid}/mountinfo`), "/");
     // An image can ask for more folders (VOLUME).
     const volumes = Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source);
+    const folders = [...(written === null ? [] : [written]), ...volumes].map((path) =>
+      join(machine.root, path),
+    );
     this.#removeWriter = disk.add(
       {
         kind: "replica",
         id: record.replicaId,
         projectId: record.projectId,
-        folders: () => [...(written === null ? [] : [written]), ...volumes],
+        folders: () => folders,
         pid: () => State.Pid,
         end: (reason) => this.endFor(reason),
       },

@@ -16,6 +16,8 @@ type CreateParts = {
   readonly engine: Engine;
   readonly installationId: string;
   readonly storageDir: string;
+  /** The same folder on the engine's machine; see `findSharedPaths`. */
+  readonly mountedStorageDir: string;
   /** Null: firewall rules cannot be set on this machine. */
   readonly firewall: Firewall | null;
   readonly networks: AppNetworks;
@@ -26,16 +28,15 @@ type CreateParts = {
 
 /** Returns the id of the container, which is not started. Rejects with the engine's refusal. */
 export async function createContainer(spec: ReplicaSpec, parts: CreateParts): Promise<string> {
-  const { engine, storageDir, installationId, firewall, networks, runtimes, claim, log } = parts;
-  const storage = storageMounts(spec, storageDir);
+  const { engine, installationId, firewall, networks, runtimes, claim, log } = parts;
   const user = process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null;
-  for (const { from } of storage) makeOwnedFolder(from, user);
+  for (const { from } of storageMounts(spec, parts.storageDir)) makeOwnedFolder(from, user);
   // No app runs without the rules, even if another program has removed them.
   if (firewall !== null) await keepFirewall(firewall);
   const options = containerSpec(spec, {
     claim,
     installationId,
-    storage,
+    storage: storageMounts(spec, parts.mountedStorageDir),
     cores: engine.facts.cores,
     runtime: spec.containerRuntime === null ? undefined : runtimes[spec.containerRuntime],
     filesMax: engine.facts.filesMax,

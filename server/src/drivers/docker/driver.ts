@@ -37,6 +37,7 @@ import { EngineOutage, lookEveryPingMs } from "./engine-outage.ts";
 import { EngineRuntimes } from "./engine-runtimes.ts";
 import { EngineWatch } from "./engine-watch.ts";
 import type { KeyedNames } from "./keyed-names.ts";
+import type { MachineFiles } from "./own-container.ts";
 import { withImage, type ImageRegistry } from "./pull-image.ts";
 import { startRefusal } from "./start-refusal.ts";
 import { measureContainers } from "./usage.ts";
@@ -48,6 +49,9 @@ export type DockerDriverOptions = ReplicaDriverOptions & {
   readonly installation: string;
   /** The folder with one small file per container. */
   readonly containersDir: string;
+  /** The storage of apps on the engine's machine; see `findSharedPaths`. */
+  readonly mountedStorageDir: string;
+  readonly machine: MachineFiles;
   /** Null: firewall rules cannot be set, so that apps reach the machine's services. */
   readonly firewall: Firewall | null;
   /** The registry that images are pushed to; null: images are only in the engine. */
@@ -227,6 +231,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       clock,
       isNew,
       disk: this.#options.disk,
+      machine: this.#options.machine,
       onEnded: () => this.placement.release(replicaId),
       watchedSinceMs: () => this.#watch.sinceMs,
       file: new ContainerFile(join(containersDir, replicaId)),

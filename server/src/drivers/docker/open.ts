@@ -17,6 +17,7 @@ import { StorageFiles } from "#drivers/storage-files.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { buildLimits } from "#drivers/process/cgroup.ts";
+import { readText } from "#drivers/process/read-text.ts";
 import { bridges, defaultBridge, installationInUse } from "./app-networks.ts";
 import { BuildSegment, segmentObstacle, type BuildSegmentOptions } from "./build-segment.ts";
 import { DockerBuilder, type DockerBuilderOptions } from "./builder.ts";
@@ -27,6 +28,7 @@ import { openKeyedNames } from "./keyed-names.ts";
 import type { NetworkWish } from "#drivers/process/network-machine.ts";
 import type { Log } from "#lib/log.ts";
 import { ownFiles } from "#lib/own-files.ts";
+import { findSharedPaths, type MachineFiles } from "./own-container.ts";
 import type { ImageRegistry } from "./pull-image.ts";
 
 /** Settings of the Docker driver. */
@@ -73,17 +75,25 @@ export async function openDockerDriver(
   const installation =
     (await installationInUse(engine, installationId)) ??
     installationOf(await realpath(config.dataDir));
+  const { storageDir, containersDir } = config.paths;
+  const { mountedStorageDir, machine } = await findSharedPaths(engine, {
+    dataDir: config.dataDir,
+    storageDir,
+    mountinfo: readText("/proc/self/mountinfo"),
+    isRoot: process.getuid?.() === 0,
+  });
   const firewall = await openFirewall(config, { engine, installation });
   warnOfOpenNetworks(config, firewall, log);
   const disk = await openDisk(config, false, { log, lifecycle, clock });
-  const { storageDir, containersDir } = config.paths;
   const names = openKeyedNames(join(config.dataDir, "docker.key"));
-  const common = { installationId, names, engine, installation, firewall, disk, clock, log };
+  const parts = { installationId, names, engine, installation, firewall, disk, clock, log };
+  const common = { ...parts, machine };
   const { runtimes, registry } = config.docker;
   const driver = new DockerDriver({
     ...common,
     containersDir,
     storageDir,
+    mountedStorageDir,
     placement,
     runtimes,
     registry,
@@ -145,7 +155,11 @@ function warnOfMissingRuntimes(
 }
 
 type BuilderParts = Pick<DockerBuilderOptions, "installationId" | "names" | "disk"> &
-  BuildSegmentOptions & { readonly engine: Engine; readonly firewall: Firewall | null };
+  BuildSegmentOptions & {
+    readonly engine: Engine;
+    readonly firewall: Firewall | null;
+    readonly machine: MachineFiles;
+  };
 
 /** Opens the builder of images, with steps as isolated and limited as this machine allows. */
 async function openBuilder(
@@ -153,7 +167,7 @@ async function openBuilder(
   parts: BuilderParts,
 ): Promise<DockerBuilder> {
   const { toolEnvironment, buildTimeoutSeconds, docker } = config;
-  const { engine, firewall } = parts;
+  const { engine, firewall, machine } = parts;
   return new DockerBuilder({
     ...parts,
     buildsDir: config.paths.buildsDir,
@@ -168,7 +182,9 @@ async function openBuilder(
     // Only a firewall with a bridge for builds has rules for them.
     firewall: firewall?.buildBridge ? firewall : null,
     segment: await openSegment(config, parts),
-    limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits } : null,
+    limits: canLimit(engine)
+      ? { engineRoot: engine.facts.dataRoot, machine, limits: buildLimits }
+      : null,
     cache: { bytesMax: docker.cacheBytes, hoursMax: cacheHoursMax },
   });
 }
