@@ -91,10 +91,7 @@ const uses: Readonly<Record<string, Use>> = {
     async use(page, url) {
       await page.shows("Password or token");
       await page.goTo(`${url}?token=a-token-for-tests`);
-      // Some megabytes of modules.
-      await until("the menu is there", async () => (await page.text()).includes("Kernel"), {
-        deadlineMs: startMs,
-      });
+      await page.loads("Kernel", startMs);
       const kernel = await page.evaluate(`(async () => {
         const root = location.pathname.replace(/\\/lab.*/, "");
         const xsrf = document.cookie.match(/_xsrf=([^;]*)/)[1];

@@ -85,6 +85,8 @@ export class Page {
   readonly complaints: string[] = [];
   /** What could not be loaded, for messages of failed tests. */
   readonly #failures: string[] = [];
+  /** The page has lost a request to a change of networks since it was last loaded. */
+  #isIncomplete = false;
   readonly #page: ChromiumPage;
   readonly #session: CDPSession;
 
@@ -93,6 +95,7 @@ export class Page {
     this.#session = session;
     session.on("Network.loadingFailed", (failure) => {
       this.#failures.push(`${failure.type}: ${failure.errorText}`);
+      if (failure.errorText === networkChanged) this.#isIncomplete = true;
       if (isCutOff(failure)) this.reload().catch(() => undefined);
     });
     session.on("Runtime.exceptionThrown", ({ exceptionDetails }) => {
@@ -127,15 +130,18 @@ export class Page {
     await this.send("Emulation.setEmulatedMedia", { features: [scheme] });
   }
 
-  /** Opens the address as if it were typed. */
+  /** Opens the address as if it were typed, again when a network changed meanwhile. */
   async goTo(url: string): Promise<void> {
-    const { errorText } = await this.send("Page.navigate", { url });
-    if (errorText !== undefined && errorText !== networkChanged)
-      throw new Error(`${url}: ${errorText}`);
+    const { errorText } = await until(`${url} is not dropped`, async () => {
+      const opened = await this.send("Page.navigate", { url });
+      return opened.errorText === networkChanged ? undefined : opened;
+    });
+    if (errorText !== undefined) throw new Error(`${url}: ${errorText}`);
   }
 
   /** Reloads the page. */
   async reload(): Promise<void> {
+    this.#isIncomplete = false;
     await this.send("Page.reload");
   }
 
@@ -154,23 +160,41 @@ export class Page {
 
   /** Waits until this text is visible. */
   async shows(text: string): Promise<void> {
-    await this.#until(`the page shows "${text}"`, async () => (await this.text()).includes(text));
+    await this.#until(`the page shows "${text}"`, () => this.#hasText(text));
   }
 
   /**
-   * In time for a step; a failure says what the page shows instead. A page that stays empty is
+   * Waits until a page that loads megabytes shows this text. Unlike in `shows`, a request of any
+   * kind that a change of networks dropped has the page reloaded: it has no form to lose.
+   */
+  async loads(text: string, deadlineMs: number): Promise<void> {
+    const what = `the page shows "${text}"`;
+    await this.#until(what, () => this.#hasText(text), { deadlineMs, isForm: false });
+  }
+
+  async #hasText(text: string): Promise<boolean> {
+    return (await this.text()).includes(text);
+  }
+
+  /**
+   * Waits for the condition; a failure says what the page shows instead. A page that stays empty is
    * reloaded, as a person would do.
    */
-  async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
-    let lookMs = Date.now() + stepMs / 4;
+  async #until(
+    what: string,
+    condition: () => Promise<boolean>,
+    { deadlineMs = stepMs, isForm = true } = {},
+  ): Promise<void> {
+    let lookMs = Date.now() + deadlineMs / 4;
     const check = async (): Promise<boolean> => {
       if (await condition()) return true;
       if (Date.now() < lookMs) return false;
-      lookMs = Date.now() + stepMs / 4;
-      if ((await this.text()) === "") await this.reload();
+      lookMs = Date.now() + deadlineMs / 4;
+      const isDropped = this.#isIncomplete && !isForm;
+      if (isDropped || (await this.text()) === "") await this.reload();
       return false;
     };
-    await until(what, check, { deadlineMs: stepMs }).catch(async (error: unknown) => {
+    await until(what, check, { deadlineMs }).catch(async (error: unknown) => {
       const wrong = [...this.complaints, ...this.#failures].join("\n");
       throw new Error(`the page shows\n${await this.text()}\n${wrong}`, { cause: error });
     });
