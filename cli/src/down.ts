@@ -5,6 +5,8 @@ import { existsSync } from "node:fs";
 import { platformEnvironment, trustedInstallation, trustOption } from "./installation.ts";
 import { command } from "./command.ts";
 import { output } from "./output.ts";
+import { stopService } from "./service-stop.ts";
+import { hasService } from "./systemd.ts";
 
 /** Stops the platform. */
 export const down = command({
@@ -18,6 +20,14 @@ next slipway up goes on with it. Only the platform of the data folder ends
     const installation = await trustedInstallation(given, machine);
     if (!existsSync(installation.node)) {
       machine.tell("Nothing runs: this platform was never set up.");
+      output(given, machine, { isStopped: true }, () => undefined);
+      return 0;
+    }
+    if (hasService(installation)) {
+      stopService(installation);
+      machine.tell(
+        "The service slipway has stopped, and its replicas have ended. To start it: systemctl start slipway",
+      );
       output(given, machine, { isStopped: true }, () => undefined);
       return 0;
     }

@@ -102,6 +102,7 @@ test("only the command that runs the platform loads the platform; the others nee
     "lib/closest-name.ts",
     "lib/dockerfile-names.ts",
     "lib/shell-quoted.ts",
+    "lib/tool-variables.ts",
     "apps/toml-check.ts",
     "deploy/requirements.ts",
     "deploy/app-files.ts",

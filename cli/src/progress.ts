@@ -23,7 +23,7 @@ export class Progress {
     this.#lastMs = nowMs;
     this.#hasLine = true;
     process.stderr.write(
-      `\r\x1b[K${plain(text).slice(0, (process.stderr.columns ?? widthByDefault) - 1)}`,
+      `\r\x1b[K${plain(text).slice(0, (process.stderr.columns || widthByDefault) - 1)}`,
     );
   }
 

@@ -52,7 +52,12 @@ test("words of the command and the data folder are quoted, and nothing in them i
   assert.match(unit, /^Environment="SLIPWAY_DATA_DIR=\/srv\/50%% \\"of\\""$/m);
 });
 
-test("the settings are those of the platform, in order, and those of the command line stay out", () => {
+test("neither the platform nor its end goes on without the file with the settings", () => {
+  for (const unit of [serviceUnit(installation), stopUnit(installation)])
+    assert.match(unit, /^ExecStartPre=.*test -e \/etc\/slipway\/environment \|\| .*exit 1/m);
+});
+
+test("the settings are those that the platform uses, in order; the command line's own stay out", () => {
   const text = serviceSettings({
     SLIPWAY_PORT: "80",
     SLIPWAY_BASE_URL: 'https://a/"b"\\',
@@ -62,14 +67,20 @@ test("the settings are those of the platform, in order, and those of the command
     SLIPWAY_DATA_DIR: "/in/the/unit",
     SLIPWAY_HOST: undefined,
     HOME: "/root",
+    PATH: "/bin",
+    https_proxy: "http://proxy:3128",
+    NODE_EXTRA_CA_CERTS: "/etc/ssl/own.pem",
+    NODE_OPTIONS: "--no-warnings",
   });
   assert.deepEqual(
     text.split("\n").filter((line) => !line.startsWith("#")),
     [
+      'NODE_EXTRA_CA_CERTS="/etc/ssl/own.pem"',
       String.raw`SLIPWAY_BASE_URL="https://a/\"b\"\\"`,
       'SLIPWAY_PORT="80"',
       'SLIPWAY_SMTP_PASSWORD="$HOME',
       '%n"',
+      'https_proxy="http://proxy:3128"',
       "",
     ],
   );

@@ -1,8 +1,12 @@
 // The systemd unit of the platform, and the file with its settings.
+import { isNetworkVariable } from "@slipway/server/src/lib/tool-variables.ts";
 import { commandLineSettings, type Installation } from "./installation.ts";
 
-/** Where settings of the service are: lines of `SLIPWAY_…=value`. Only root reads it. */
+/** Where settings of the service are: lines of `NAME=value`. Only root reads it. */
 export const settingsFile = "/etc/slipway/environment";
+
+/** Why nothing goes on without the settings: those by default may name another database. */
+export const settingsMissing = `${settingsFile} is missing, which has the settings of the service. Restore it, or make an empty file if there were none; then try again.`;
 
 /** Settings of the command line, and the one that the unit itself sets. */
 const notForService = [...commandLineSettings, "SLIPWAY_DATA_DIR"];
@@ -73,7 +77,9 @@ function programLines(
   return `ExecStart=${[node, ...program].map(quoted).join(" ")}
 WorkingDirectory=${path(folder)}
 ${dataDirLine(dataDir)}
-EnvironmentFile=-${settingsFile}`;
+# This prints a reason when the file is missing; systemd would name no file.
+EnvironmentFile=-${settingsFile}
+ExecStartPre=/bin/sh -c 'test -e ${settingsFile} || { echo "${settingsMissing}" >&2; exit 1; }'`;
 }
 
 /** The line of the unit that says whose data the service uses. */
@@ -82,21 +88,26 @@ export function dataDirLine(dataDir: string): string {
 }
 
 /**
- * The file with the platform's settings among the variables. A value in double quotes may have
- * several lines, and systemd expands nothing in it.
+ * The file with the variables that the platform uses: its settings, and proxies, certificates and
+ * package indexes. A value in double quotes may have several lines, and systemd expands nothing in
+ * it.
  */
 export function serviceSettings(environment: Readonly<Record<string, string | undefined>>): string {
   const lines = Object.entries(environment).flatMap(([name, value]) =>
-    value !== undefined && name.startsWith("SLIPWAY_") && !notForService.includes(name)
-      ? [`${name}="${escaped(value)}"`]
-      : [],
+    value !== undefined && isForService(name) ? [`${name}="${escaped(value)}"`] : [],
   );
   const about =
-    "# Settings of the platform, one SLIPWAY_…=value on each line: slipway start --settings lists them.\n# After a change: systemctl restart slipway\n";
+    "# Settings of the platform, one SLIPWAY_…=value on each line: slipway start --settings lists them.\n# Proxies and certificates, such as HTTPS_PROXY and NODE_EXTRA_CA_CERTS, may be here too.\n# After a change: systemctl restart slipway\n";
   return `${about}${lines
     .toSorted()
     .map((line) => `${line}\n`)
     .join("")}`;
+}
+
+function isForService(name: string): boolean {
+  // Node.js itself reads the one with the certificates.
+  if (name === "NODE_EXTRA_CA_CERTS" || isNetworkVariable(name)) return true;
+  return name.startsWith("SLIPWAY_") && !notForService.includes(name);
 }
 
 /** Quotes a word of a command, in which systemd would expand % and $. */

@@ -1,6 +1,6 @@
 // `slipway service`: the platform as a service of systemd, which starts it with the machine.
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { command } from "./command.ts";
 import {
   findInstallation,
@@ -10,17 +10,17 @@ import {
 } from "./installation.ts";
 import type { Machine } from "./machine.ts";
 import { output, printJson } from "./output.ts";
-import { plainLines } from "./plain-text.ts";
+import { plain } from "./plain-text.ts";
+import { changeableByOthers } from "./program-owner.ts";
 import { Refused } from "./refused.ts";
 import { replaceFile } from "./replace-file.ts";
-import { serviceSettings, serviceUnit, settingsFile, stopUnit } from "./service-unit.ts";
-import { hasService, hasSystemd, isActive, systemctl, unitFile } from "./systemd.ts";
+import { stopService } from "./service-stop.ts";
+import { serviceSettings, serviceUnit, settingsFile, settingsMissing } from "./service-unit.ts";
+import { hasService, hasSystemd, isActive, lastLines, systemctl, unitFile } from "./systemd.ts";
 import { signInToService } from "./up.ts";
 
 /** The number of restarts at which waiting for the service ends. */
 const restartsMax = 3;
-/** How many of the platform's last lines are shown. */
-const shownLines = 15;
 
 const install = command({
   name: "service install",
@@ -34,6 +34,7 @@ time it renews the unit, and restarts the platform when the unit has changed.`,
     const installation = await trustedInstallation(given, machine);
     checkDataDir(installation);
     checkReady(installation);
+    checkOwner(installation);
     keepSettings(machine);
     const unit = serviceUnit(installation);
     const isChanged = !existsSync(unitFile) || readFileSync(unitFile, "utf8") !== unit;
@@ -61,8 +62,8 @@ const remove = command({
     const isInstalled = existsSync(unitFile);
     checkDataDir(installation);
     if (isInstalled) {
-      systemctl("disable", "--now", "slipway");
-      endReplicas(installation);
+      systemctl("disable", "slipway");
+      stopService(installation);
       rmSync(unitFile, { force: true });
       systemctl("daemon-reload");
     }
@@ -124,29 +125,24 @@ function checkReady({ root, node, dataDir }: Installation): void {
   );
 }
 
+/** Refuses a program that root would run and others can change. */
+function checkOwner(installation: Installation): void {
+  const found = changeableByOthers(installation);
+  if (found === null) return;
+  throw new Refused(
+    `${plain(found)} can be changed by users other than root, and the service would run it as root. Install the package for all users (npm install --global), or give the checkout to root in a folder such as /opt: sudo chown -R root: /opt/slipway`,
+  );
+}
+
 /** Writes the settings, unless a person or an earlier installation has. */
 function keepSettings(machine: Machine): void {
   const settings = serviceSettings(machine.environment);
-  if (!existsSync(settingsFile)) return replaceFile(settingsFile, settings, 0o600);
-  if (/^SLIPWAY_/m.test(settings) && readFileSync(settingsFile, "utf8") !== settings)
-    machine.tell(`${settingsFile} stays as it is: the settings of this command are not used.`);
-}
-
-/** Does what `slipway down` does, with the settings of the service. */
-function endReplicas(installation: Installation): void {
-  const file = "/run/systemd/system/slipway-stop.service";
-  writeFileSync(file, stopUnit(installation));
-  try {
-    systemctl("daemon-reload");
-    systemctl("start", "slipway-stop");
-  } catch (error) {
-    throw new Refused(
-      `${lastLines("slipway-stop")}\n\nThe replicas could not be ended; see above. Its settings are in ${settingsFile}. To try again: slipway service remove`,
-      { cause: error },
-    );
-  } finally {
-    rmSync(file, { force: true });
+  if (!existsSync(settingsFile)) {
+    if (existsSync(unitFile)) throw new Refused(settingsMissing);
+    return replaceFile(settingsFile, settings, 0o600);
   }
+  if (/^\w/m.test(settings) && readFileSync(settingsFile, "utf8") !== settings)
+    machine.tell(`${settingsFile} stays as it is: the settings of this command are not used.`);
 }
 
 /**
@@ -166,11 +162,4 @@ function startCheck(): () => void {
 function countRestarts(): number {
   const shown = ["show", "--property=NRestarts", "--value", "slipway"];
   return Number(spawnSync("systemctl", shown, { encoding: "utf8" }).stdout);
-}
-
-/** What a unit has printed last. */
-function lastLines(unit: string): string {
-  const options = [`--unit=${unit}`, "--output=cat", "--no-pager", `--lines=${shownLines}`];
-  const { stdout } = spawnSync("journalctl", options, { encoding: "utf8" });
-  return plainLines(stdout.trimEnd());
 }

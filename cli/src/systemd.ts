@@ -2,6 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import type { Installation } from "./installation.ts";
+import { lastLogLines } from "./last-log-lines.ts";
 import { Refused } from "./refused.ts";
 import { dataDirLine } from "./service-unit.ts";
 
@@ -32,4 +33,12 @@ export function systemctl(...words: readonly string[]): void {
   throw new Refused(
     `systemctl ${words.join(" ")} failed: ${stderr.trim()}\nTo see why: systemctl status slipway`,
   );
+}
+
+/** What a unit has printed last. */
+export function lastLines(unit: string): string {
+  // More than are shown.
+  const options = [`--unit=${unit}`, "--output=cat", "--no-pager", "--lines=100"];
+  const { stdout } = spawnSync("journalctl", options, { encoding: "utf8" });
+  return lastLogLines(stdout);
 }

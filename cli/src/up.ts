@@ -15,6 +15,7 @@ import {
 } from "./installation.ts";
 import { command, type Given } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
+import { lastLogLines } from "./last-log-lines.ts";
 import type { Machine } from "./machine.ts";
 import { printJson } from "./output.ts";
 import { plain } from "./plain-text.ts";
@@ -45,11 +46,9 @@ type Bootstrap = {
 /** Creating the database of a first start takes seconds; upgrading a large one longer. */
 const readyMs = 300_000;
 const lookEveryMs = 100;
-/** How many of the platform's last lines are shown. */
-const shownLines = 15;
 
 const aboutService =
-  "Its log: journalctl -u slipway. To restart it: systemctl restart slipway. To stop it: systemctl stop slipway";
+  "Its log: journalctl -u slipway. To restart it: systemctl restart slipway. To stop it: slipway down";
 
 /** Starts the platform. */
 export const up = command({
@@ -307,9 +306,8 @@ async function readiness(
     const elapsedMs = performance.now() - beganMs;
     if (failure !== null || child.exitCode !== null || child.signalCode !== null) {
       if (/ is already using the data folder /.test(printed)) return false;
-      const last = printed.trimEnd().split("\n").slice(-shownLines).join("\n");
       throw new Refused(
-        `${last}\n\nThe platform did not start; see above. To check this machine: slipway doctor`,
+        `${lastLogLines(printed)}\n\nThe platform did not start; see above. Its log: ${logFile}. To check this machine: slipway doctor`,
         {
           cause: failure,
         },

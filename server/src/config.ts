@@ -9,6 +9,7 @@ import { settingTable, type PlatformSettingName } from "./config-table.ts";
 import { AppHosts } from "#lib/app-hosts.ts";
 import { closestName } from "#lib/closest-name.ts";
 import { Secret } from "#lib/secret.ts";
+import { isToolVariable } from "#lib/tool-variables.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { DriverName } from "#drivers/driver-table.ts";
 
@@ -21,18 +22,6 @@ export type Config = ReturnType<typeof readConfig>;
 export class ConfigRefused extends Error {
   override readonly name = "ConfigRefused";
 }
-
-/**
- * Variables of other programs that are passed to git, pip and builds: locations of tools,
- * certificates and package indexes.
- */
-const toolVariables = [
-  /^(PATH|LANG|LC_[A-Z]+|TZ|TMPDIR)$/,
-  /^(HTTPS?|NO|ALL)_PROXY$/i,
-  /^(PIP|UV)_[A-Z0-9_]+$/,
-  /^(SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|GIT_SSL_CAINFO)$/,
-  /^PYENV_ROOT$/,
-];
 
 /** Variables of the `slipway` command; they may also be set where a platform starts. */
 const commandLineNames = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"]);
@@ -400,7 +389,7 @@ export function toolEnvironmentOf(environment: Environment): Readonly<Record<str
     ...(waitSeconds > 0 ? { UV_HTTP_TIMEOUT: String(waitSeconds) } : {}),
   };
   for (const [name, value] of Object.entries(environment)) {
-    if (value !== undefined && toolVariables.some((form) => form.test(name))) picked[name] = value;
+    if (value !== undefined && isToolVariable(name)) picked[name] = value;
   }
   return picked;
 }

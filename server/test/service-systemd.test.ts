@@ -30,7 +30,8 @@ export HOME=${home} PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 cd ${home}
 fails() { if "$@"; then exit 1; fi; }
 slipway service remove | grep 'There is no service'
-SLIPWAY_LOG_FORMAT=json SLIPWAY_PORT=7070 slipway service install
+SLIPWAY_LOG_FORMAT=json SLIPWAY_PORT=7070 NO_PROXY=127.0.0.1 slipway service install
+grep NO_PROXY /etc/slipway/environment
 systemctl is-enabled slipway
 journalctl -u slipway -o cat | grep '^{'
 mkdir app
@@ -51,7 +52,9 @@ SLIPWAY_DATA_DIR=/srv/other fails slipway service install 2>&1 | grep 'another d
 SLIPWAY_DATA_DIR=/srv/other fails slipway service remove 2>&1 | grep 'another data folder than /srv/other'
 kill -9 "$pid"
 timeout 60 sh -c 'until slipway call hello/run name=Cyd; do sleep 1; done' | grep 'Hello, Cyd!'
-slipway down
+slipway down 2>&1 | grep 'has stopped, and its replicas have ended'
+fails pgrep -f start.py
+slipway down 2>&1 | grep 'has stopped, and its replicas have ended'
 fails slipway up 2>&1 | grep 'Start it: systemctl start slipway'
 systemctl start slipway
 slipway service remove
@@ -63,9 +66,17 @@ echo SLIPWAY_PORT=none > /etc/slipway/environment
 fails slipway service install 2> ${home}/refused
 cat ${home}/refused
 grep 'SLIPWAY_PORT' ${home}/refused
-fails slipway service remove 2>&1 | grep 'Its settings are in /etc/slipway/environment'
-rm /etc/slipway/environment
+fails slipway service remove 2>&1 | grep 'settings are in /etc/slipway/environment'
+mv /etc/slipway/environment settings
+fails slipway service install 2>&1 | grep 'environment is missing'
+fails slipway service remove 2>&1 | grep 'environment is missing'
+fails slipway down 2>&1 | grep 'environment is missing'
+fails systemctl start slipway
+journalctl -u slipway -n 20 | grep 'environment is missing'
+touch /etc/slipway/environment
 slipway service remove
+chown 1000 /opt/slipway
+fails slipway service install 2>&1 | grep '/opt/slipway can be changed by users other than root'
 touch ${home}/passed
 `;
 

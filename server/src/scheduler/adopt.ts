@@ -57,10 +57,12 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   const known = new Set(rows.map((row) => row.replicaId));
   const unknown = [...listed.values()].filter((owned) => !known.has(owned.replicaId));
   for (const owned of unknown) void clearUnknown(parts, owned);
-  log.info(
-    { adopted: fleet.all().length, rows: rows.length, unknown: unknown.length },
-    "replicas taken over",
-  );
+  if (rows.length + unknown.length > 0) {
+    log.info(
+      { adopted: fleet.all().length, rows: rows.length, unknown: unknown.length },
+      "replicas taken over",
+    );
+  }
   const others = await parts.rows.countOthers(parts.backend);
   if (others > 0) {
     log.warn(
