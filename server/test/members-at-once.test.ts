@@ -145,6 +145,18 @@ test("of two who accept one invitation at once one becomes a member", async (t) 
   assert.equal((await people.execute()).length, 1);
 });
 
+test("a project with 1,000 waiting invitations takes a new one of an invited address, but none of another", async (t) => {
+  const at = await fixture(t);
+  const { email, secret } = await invite(at);
+  await sql`insert into invitations (id, project_id, email, role, secret_hash, invited_by, created_at, expires_at)
+    select gen_random_uuid(), project_id, n || email, role, sha256(n::text::bytea), invited_by, created_at, expires_at
+      from invitations, generate_series(1, 999) as n`.execute(at.db);
+  const renewed = await invite(at, email);
+  await assert.rejects(at.invitations.show(secret), { code: "not_found" }, "the earlier link");
+  assert.equal((await at.invitations.show(renewed.secret)).email, email);
+  await assert.rejects(invite(at), { code: "conflict", message: /^1000 invitations/ });
+});
+
 test("of two invitations of one new person to two projects, accepted at once, one makes the account and none is lost", async (t) => {
   const at = await fixture(t);
   const elsewhere = await secondProject(at);

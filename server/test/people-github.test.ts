@@ -10,7 +10,8 @@ import "#test/support/leftovers.ts";
 import { SmallBrowser } from "#test/support/oidc-server.ts";
 import { adasEmail, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 
-type Emails = readonly { email: string; primary: boolean; verified: boolean }[];
+/** A text is sent as it is. */
+type Emails = string | readonly { email: string; primary: boolean; verified: boolean }[];
 type Github = {
   readonly url: string;
   emails: Emails;
@@ -53,7 +54,8 @@ async function startGithub(t: TestContext): Promise<Github> {
     const { pathname, searchParams } = new URL(request.url ?? "/", url);
     github.asked.push(`${request.method} ${pathname}`);
     const json = (status: number, body: unknown): void => {
-      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+      const text = typeof body === "string" ? body : JSON.stringify(body);
+      response.writeHead(status, { "content-type": "application/json" }).end(text);
     };
     if (pathname === "/login/oauth/authorize") {
       const back = new URL(searchParams.get("redirect_uri") ?? "");
@@ -140,5 +142,8 @@ test("an address that GitHub has not proven lets nobody in, and neither does a G
   assert.equal(await visit(fixture), "/dashboard#sign-in-problem=failed");
   fixture.github.userStatus = 500;
   assert.equal(await visit(fixture), "/dashboard#sign-in-problem=failed");
+  fixture.github.userStatus = 200;
+  fixture.github.emails = "<html>";
+  assert.equal(await visit(fixture), "/dashboard#sign-in-problem=failed", "a page for people");
   await fixture.signIn();
 });

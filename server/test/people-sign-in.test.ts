@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
 import { hashPassword } from "#accounts/passwords.ts";
+import { noteAddress } from "#people/people-store.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
@@ -312,6 +313,18 @@ test("sign-ins, refused ones too, are in the audit log of every project that the
   for (const secret of [adasPassword, wrong.password, refreshToken, token]) {
     assert.equal(everything.includes(secret), false);
   }
+});
+
+test("a person's last addresses are remembered, and the oldest one is forgotten only for another new one", async (t) => {
+  const { api, adaId: personId } = await startPeopleStage(t);
+  const from = (address: string, second: number): ReturnType<typeof noteAddress> =>
+    noteAddress(api.db, { personId, address, at: new Date(second * 1000), addressesMax: 3 });
+  assert.deepEqual(await from("192.0.2.1", 1), { isNew: true, isFirst: true });
+  for (const number of [2, 3]) await from(`192.0.2.${number}`, number);
+  assert.deepEqual(await from("192.0.2.3", 4), { isNew: false, isFirst: false }, "the last again");
+  assert.deepEqual(await from("192.0.2.1", 5), { isNew: false, isFirst: false }, "the oldest");
+  assert.deepEqual(await from("192.0.2.4", 6), { isNew: true, isFirst: false });
+  assert.deepEqual(await from("192.0.2.2", 7), { isNew: true, isFirst: false }, "forgotten");
 });
 
 test("a proxy before the platform is believed where people come from, nobody else is", async (t) => {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { createLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { callerSignature } from "#webhooks/sign.ts";
@@ -157,6 +158,34 @@ test("a database that breaks all its connections makes nothing arrive twice or g
   for (const answer of answers) answer();
   await until("all are written", async () => (await countStates(stage.db))["delivered"] === 10);
   assert.equal(receiver.received.length, 10);
+});
+
+test("a result that the database refuses for as long as a lease lasts is written in the end, and nothing is sent twice", async (t) => {
+  const stage = await webhookStage(t);
+  const receiver = await startReceiver(t);
+  // Pauses are 20 times as short; the lease is as long as ever.
+  const sleep: Clock["sleep"] = (ms, signal) => systemClock.sleep(ms / 20, signal);
+  const webhooks = await stage.open({ clock: { ...systemClock, sleep } });
+  // A sequence counts what is rolled back, too.
+  await asOwner(stage.db, async (tx) => {
+    await sql`create sequence tries`.execute(tx);
+    await sql`grant usage on sequence tries to public`.execute(tx);
+    await sql`create function refuse() returns trigger language plpgsql as $$
+      begin perform nextval('tries'); raise exception 'refused'; end $$`.execute(tx);
+    await sql`create trigger refuse before insert on webhook_attempts execute function refuse()`.execute(
+      tx,
+    );
+  });
+  await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
+  await until("it was tried for 15 seconds' worth of pauses", async () => {
+    const { rows } = await asOwner(stage.db, (tx) =>
+      sql<{ tries: number }>`select last_value::integer as tries from tries`.execute(tx),
+    );
+    return Number(rows[0]?.tries) >= 10;
+  });
+  await asOwner(stage.db, (tx) => sql`drop trigger refuse on webhook_attempts`.execute(tx));
+  await until("it is written", async () => (await countStates(stage.db))["delivered"] === 1);
+  assert.equal(receiver.received.length, 1);
 });
 
 test("where answers of plain calls fill the memory while they wait to be written, the rest is recorded as failed", async (t) => {

@@ -2,17 +2,23 @@
 
 /**
  * Returns the words of `line`. Null when a quote is not closed, or when `line` ends with a
- * backslash. Quotes and backslashes work as in a shell; `$`, `*` and `|` are plain characters.
+ * backslash. Quotes and backslashes work as in a shell; `$`, `*` and `|` are plain characters. A
+ * backslash at the end of a line continues the line, also where lines end with CR LF.
  */
 export function shellWords(line: string): string[] | null {
   const words: string[] = [];
   let word: string | undefined;
   let quote: '"' | "'" | undefined;
   for (let index = 0; index < line.length; index++) {
+    const lineEnd = quote === "'" ? null : /^\\\r?\n/.exec(line.slice(index, index + 3));
+    if (lineEnd !== null) {
+      index += lineEnd[0].length - 1;
+      continue;
+    }
     const char = line.charAt(index);
     if (quote !== undefined) {
       if (char === quote) quote = undefined;
-      else if (char === "\\" && quote === '"' && /["\\$`\n]/.test(line.charAt(index + 1)))
+      else if (char === "\\" && quote === '"' && /["\\$`]/.test(line.charAt(index + 1)))
         word += line.charAt(++index);
       else word += char;
     } else if (/[ \t\r\n]/.test(char)) {

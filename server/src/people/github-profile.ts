@@ -34,17 +34,22 @@ async function ask(
   url: string,
   { token, signal }: { token: Secret; signal: AbortSignal },
 ): Promise<unknown> {
-  const response = await fetch(url, {
-    headers: {
-      authorization: `Bearer ${token.reveal()}`,
-      accept: "application/vnd.github+json",
-      "user-agent": "Slipway",
-    },
-    redirect: "error",
-    signal,
-  });
-  const text = await response.text();
-  if (!response.ok || text.length > bytesMax) return null;
-  const parsed: unknown = JSON.parse(text);
-  return parsed;
+  try {
+    const response = await fetch(url, {
+      headers: {
+        authorization: `Bearer ${token.reveal()}`,
+        accept: "application/vnd.github+json",
+        "user-agent": "Slipway",
+      },
+      redirect: "error",
+      signal,
+    });
+    const text = await response.text();
+    if (!response.ok || text.length > bytesMax) return null;
+    const parsed: unknown = JSON.parse(text);
+    return parsed;
+  } catch {
+    // The host cannot be reached, redirects, takes too long, or sends a page that is no JSON.
+    return null;
+  }
 }

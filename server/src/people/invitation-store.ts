@@ -59,14 +59,21 @@ function invitationsOf(db: Db, projectId: ProjectId) {
   return db.selectFrom("invitations").selectAll().where("project_id", "=", projectId);
 }
 
-/** Removes the expired invitations of a locked project, and returns how many others there are. */
-export async function countAfterPurge(tx: Tx, projectId: ProjectId, now: Date): Promise<number> {
+/**
+ * Removes the expired invitations of a locked project, and returns how many invitations of other
+ * addresses than `email` (lower case) there are.
+ */
+export async function countOthersAfterPurge(
+  tx: Tx,
+  { projectId, email, now }: { projectId: ProjectId; email: string; now: Date },
+): Promise<number> {
   await tx
     .deleteFrom("invitations")
     .where("project_id", "=", projectId)
     .where("expires_at", "<=", now)
     .execute();
-  return await countRows(tx.selectFrom("invitations").where("project_id", "=", projectId));
+  const others = tx.selectFrom("invitations").where("project_id", "=", projectId);
+  return await countRows(others.where("email", "<>", email));
 }
 
 /** Adds an invitation, which replaces an earlier one of the same address to the same project. */

@@ -272,11 +272,11 @@ async function requireInvitable(
   tx: Tx,
   invitation: { projectId: ProjectId; email: string; now: Date },
 ): Promise<void> {
-  const { projectId, email, now } = invitation;
+  const { projectId, email } = invitation;
   if ((await memberByEmail(tx, projectId, email)) !== undefined) {
     throw new Fault("conflict", `${email} is already a member of this project.`);
   }
-  if ((await store.countAfterPurge(tx, projectId, now)) >= waitingMax) {
+  if ((await store.countOthersAfterPurge(tx, invitation)) >= waitingMax) {
     const text = `${waitingMax} invitations to this project are waiting to be accepted, which is the limit; withdraw some.`;
     throw new Fault("conflict", text);
   }

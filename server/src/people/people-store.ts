@@ -203,17 +203,17 @@ export async function noteAddress(
       conflict.columns(["person_id", "address"]).doUpdateSet({ last_at: at }),
     )
     .execute();
+  const others = earlier.map((row) => row.address).filter((other) => other !== address);
   // The address of this sign-in takes one of the `addressesMax` positions.
-  const surplus = earlier.slice(addressesMax - 1).map((row) => row.address);
+  const surplus = others.slice(addressesMax - 1);
   if (surplus.length > 0) {
     await tx
       .deleteFrom("person_addresses")
       .where("person_id", "=", personId)
       .where("address", "in", surplus)
-      .where("address", "<>", address)
       .execute();
   }
-  return { isNew: !earlier.some((row) => row.address === address), isFirst: earlier.length === 0 };
+  return { isNew: others.length === earlier.length, isFirst: earlier.length === 0 };
 }
 
 /**

@@ -198,9 +198,11 @@ export class TwoFactor {
     const now = this.#parts.clock.now();
     const factor = await store.lockTwoFactor(tx, person.id);
     if (factor?.verified !== true) return new Fault("unauthorized", notOn);
-    if ((factor.locked_until?.getTime() ?? 0) > now) {
-      const text = "There were too many wrong codes; try again in 15 minutes.";
-      return new Fault("rate_limited", text, { retryAfterSeconds: lockSeconds });
+    const lockedMs = (factor.locked_until?.getTime() ?? 0) - now;
+    if (lockedMs > 0) {
+      const retryAfterSeconds = Math.ceil(lockedMs / 1000);
+      const text = `There were too many wrong codes; try again in ${retryAfterSeconds} s.`;
+      return new Fault("rate_limited", text, { retryAfterSeconds });
     }
     // A challenge takes only a few codes, and ends with the first code above that limit.
     if ((await this.#parts.limits.isTaken(limits.challenge, codeSignIn.challenge, tx)) !== null) {

@@ -31,10 +31,11 @@ export type InFlightWatcher = { readonly onEnd: (retryMs: number | null) => void
 
 const writeBatchMax = 200;
 /**
- * While the database is unavailable, a result is written again after these pauses. If the last try
- * fails too, the lease is not renewed any more, and the delivery is sent again when it expires.
+ * While the database is unavailable, a result is written again after these pauses: together at
+ * least 20 seconds, longer than a lease, since nobody else sends the delivery before it expires. If
+ * the last try fails too, the lease is not renewed any more, and the delivery is sent again.
  */
-const writeRetry: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 8 };
+const writeRetry: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 12 };
 
 /**
  * Makes the attempts. `stop()` waits for deliveries in progress, and abandons those that take too
