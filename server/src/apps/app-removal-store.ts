@@ -90,6 +90,12 @@ async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> 
 }
 
 /**
+ * The condition for deleting the row of a replica: it has stopped and is metered, or it never
+ * started, so that there is nothing to meter.
+ */
+export const hasReplicaEnded = sql`stopped_at is not null and (is_metered or started_at is null)`;
+
+/**
  * The steps that remove the rows of a deleted app, in order. Replicas and builds stay until they
  * have ended and are metered, runs until they have ended. Deliveries that are still tried stay for
  * up to an hour after the deletion.
@@ -123,10 +129,7 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
     rows("git_heads", ofApp),
     rows("git_deliveries", ofApp),
     rows("roll_outs", ofApp),
-    rows(
-      "replicas",
-      sql`${ofApp} and stopped_at is not null and (is_metered or started_at is null)`,
-    ),
+    rows("replicas", sql`${ofApp} and ${hasReplicaEnded}`),
     rows("releases", sql`${ofApp} and not ${hasAny("replicas")}`),
     rows("build_logs", sql`build_id in (${builds})`),
     rows(

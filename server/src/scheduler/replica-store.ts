@@ -1,6 +1,7 @@
 // Queries on replicas and their releases, and on the scheduler's state of apps that survives its
 // process.
 import { sql } from "kysely";
+import { hasReplicaEnded } from "#apps/app-removal-store.ts";
 import { withDefaults } from "#apps/settings.ts";
 import { readSettings, releaseSettings } from "#apps/stored-settings.ts";
 import { formatAddress, parseAddress } from "#drivers/address.ts";
@@ -283,11 +284,10 @@ export async function readAppsOf(
 
 /**
  * The step that deletes the rows of replicas that stopped before `before`: those of one app, or of
- * all apps if `appId` is undefined. A row that is not metered yet stays, unless its replica never
- * started, so that there is nothing to meter.
+ * all apps if `appId` is undefined. A row that is not metered yet stays.
  */
 export function stoppedReplicasStep(db: Db, before: Date, appId?: AppId): RemovalStep {
-  const hasStopped = sql`stopped_at < ${before} and (is_metered or started_at is null)`;
+  const hasStopped = sql`stopped_at < ${before} and ${hasReplicaEnded}`;
   // The condition on `created_at` only lets the database use the index by app.
   const which =
     appId === undefined
