@@ -2,7 +2,7 @@
 // builds them here.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { readdirSync, statSync, truncateSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
@@ -164,6 +164,44 @@ test("uploads that begin at once have no more together, and the first ones go on
   assert.equal(refused, 4);
   for (const body of bodies) body.destroy();
   await Promise.all(all);
+});
+
+test("a request that comes while an earlier one completes the upload leaves its files alone", async (t) => {
+  const { api, start } = await stage(t);
+  let begunCount = 0;
+  const uploads = new Uploads({
+    db: api.db,
+    clock: systemClock,
+    uploadsDir: api.uploadsDir,
+    ownerKeyOf: async () => String(begunCount++),
+    bytesMax: 1e6,
+    disk: { freeSpace: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null },
+  });
+  const { uploadUrl, buildId } = await start();
+  const key = uploadUrl.split("/").at(-1) ?? "";
+  const receive = (text: string) =>
+    uploads.receive(key, { range: null, length: text.length, body: Readable.from([text]) });
+  const [first, second] = await api.db.transaction().execute(async (tx) => {
+    await tx
+      .selectFrom("builds")
+      .select("id")
+      .where("id", "=", buildId as BuildId)
+      .forUpdate()
+      .execute();
+    const completing = receive("first");
+    await until("it waits for the build's row", async () => {
+      const { rows } = await sql`select from pg_locks
+          where not granted and transactionid = pg_current_xact_id()::xid`.execute(tx);
+      return rows.length > 0;
+    });
+    const repeating = receive("later");
+    await until("the next one has begun", () => begunCount === 2);
+    return [completing, repeating];
+  });
+  assert.equal((await first).isComplete, true);
+  assert.equal((await second).isComplete, true);
+  const [name = ""] = readdirSync(api.uploadsDir);
+  assert.equal(readFileSync(join(api.uploadsDir, name), "utf8"), "first");
 });
 
 test("files are kept for a build that is repeated while they would be removed", async (t) => {

@@ -210,6 +210,9 @@ export class Uploads {
   ): Promise<UploadProgress> {
     const { uploadsDir, db } = this.#options;
     const upload = await this.#find(key);
+    // An earlier request may have completed the upload before this one could abort it.
+    if (upload.sizeBytes !== null) return await this.#progressOf(upload);
+    this.#requireOpen(upload);
     const part = partOf(range, length);
     if (part.from > 0 && part.from !== (await this.#storedBytes(upload.id))) {
       const { receivedBytes } = await this.#progressOf(upload);
