@@ -19,6 +19,7 @@ import {
   replicaIdOf,
   type BedOptions,
   type ProxyBed,
+  type RawClient,
 } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
@@ -200,6 +201,63 @@ test("an app that does not answer the handshake in time is a 504, an open socket
   socket.send("still here");
   const [answer] = (await once(socket, "message")) as [Buffer];
   assert.equal(answer.toString(), "still here");
+});
+
+test("the record of a handshake that the platform refuses has the reason", async (t) => {
+  const bed = await openProxyBed(t, custom);
+  bed.setReplicas(await rawReplica(t, (socket) => socket.once("data", () => socket.destroy())));
+  const { status, text } = await refusal(openSocket(t, bed, "/"));
+  assert.equal(status, 502);
+  await until("the call is recorded", () => bed.finished.length === 1);
+  const [call] = bed.finished;
+  assert.equal(call?.outcome, "refused");
+  assert.equal(call?.reason, (JSON.parse(text) as { message: string }).message);
+});
+
+/** Has the app refuse a handshake with an answer that it never finishes. */
+async function unfinishedRefusal(t: TestContext, bed: ProxyBed): Promise<RawClient> {
+  bed.setReplicas(
+    await rawReplica(t, (socket) =>
+      socket.once("data", () =>
+        socket.write("HTTP/1.1 403 Forbidden\r\nContent-Length: 100\r\n\r\nnot"),
+      ),
+    ),
+  );
+  const client = await bed.connect();
+  client.ask(`GET ${helloPath}/`, [
+    "Connection: Upgrade",
+    "Upgrade: websocket",
+    "Sec-WebSocket-Version: 13",
+    `Sec-WebSocket-Key: ${"x".repeat(22)}==`,
+  ]);
+  await client.sees("not");
+  return client;
+}
+
+async function isCutOff(bed: ProxyBed, client: RawClient, why: RegExp): Promise<void> {
+  await client.sawEnd();
+  assert.deepEqual(client.text.match(/HTTP\/1.1 \d+/g), ["HTTP/1.1 403"]);
+  const [call] = bed.finished;
+  assert.deepEqual([call?.outcome, call?.status], ["cut", 403]);
+  assert.match(call?.reason ?? "", why);
+}
+
+test("an app that refuses a handshake and does not finish its answer in time is cut off", async (t) => {
+  const clock = new VirtualClock();
+  const settings = { runtime: "custom", responseGracePeriodSeconds: 20 } as const;
+  const bed = await openProxyBed(t, { clock, settings });
+  const client = await unfinishedRefusal(t, bed);
+  await clock.advance(20_200);
+  await isCutOff(bed, client, /responseGracePeriodSeconds/);
+});
+
+test("an app's unfinished refusal of a handshake ends with the sender's token", async (t) => {
+  const { tokens, revoked } = changingTokens();
+  const bed = await openProxyBed(t, { ...custom, options: { tokens } });
+  const client = await unfinishedRefusal(t, bed);
+  revoked.add(bedTokens.project);
+  bed.proxy.tokensChanged();
+  await isCutOff(bed, client, /revoked/);
 });
 
 test("what the app says together with its handshake is not lost", async (t) => {

@@ -151,7 +151,7 @@ export class SocketCalls {
     const act = (result: AppRoute | Fault): void => {
       if (!(result instanceof Fault)) return;
       if (result.code === "unavailable") this.#scheduleCheck(retryMs);
-      else call.revoke(result);
+      else call.breakOff(result);
     };
     const result = this.#parts.admission.admitAgain(appRequest);
     if (result instanceof Promise) void result.then(act);

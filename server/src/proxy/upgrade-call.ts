@@ -108,6 +108,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   override refuse(fault: Fault): void {
     if (this.#isOver) return;
+    this.fault = fault;
     this.status = statusOf(fault);
     this.about.socket.end(answerBytes(refusalOf(fault, this.about.runId), { isLast: true }));
     this.#finish("refused");
@@ -115,25 +116,16 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   override onDeadline(): void {
     // After the switch, only the deadline of `#expectEnd` is set.
-    if (this.#isSwitched) {
-      this.#finish("answered");
-      return;
-    }
-    if (this.isInLine) {
-      this.#app.leave(this, this.#parts.monotonicMs());
-      this.refuse(lineTimeout());
-    } else {
-      this.#refuseRunning(callTimeout(this.live));
-    }
+    if (this.#isSwitched) this.#finish("answered");
+    else this.breakOff(this.isInLine ? lineTimeout() : callTimeout(this.live));
   }
 
-  /**
-   * Ends the call because its sender may no longer call the app. The client gets `fault` if the
-   * protocol has not been switched yet.
-   */
-  revoke(fault: Fault): void {
-    if (this.#isSwitched) this.#finish("cut");
-    else this.#refuseRunning(fault);
+  /** Ends the call in any state. The client gets `fault`, unless an answer of the app has begun. */
+  breakOff(fault: Fault): void {
+    if (this.#isOver) return;
+    if (this.status === null) return this.refuse(fault);
+    this.fault = fault;
+    this.#finish("cut");
   }
 
   /** Ends the call at once. Called when the platform stops. */
@@ -254,16 +246,8 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   #fail(reason: string): void {
-    if (this.#isOver) return;
-    if (this.status !== null) this.#finish("answered");
-    else this.#refuseRunning(replicaFailed(this.about.runId, reason));
-  }
-
-  /** Gives up the call's slot or its position in the line, and refuses the call. */
-  #refuseRunning(fault: Fault): void {
-    if (this.#isOver) return;
-    this.#app.leave(this, this.#parts.monotonicMs());
-    this.refuse(fault);
+    if (this.#isSwitched) this.#finish("answered");
+    else this.breakOff(replicaFailed(this.about.runId, reason));
   }
 
   #finish(outcome: CallOutcome): void {
@@ -278,14 +262,14 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
       socket.once("finish", () => socket.destroy());
       socket.end();
     }
+    // After the switch, the call has its answer, whoever ends the connection.
+    const shownOutcome = this.#isSwitched ? "answered" : outcome;
+    const nowMs = this.#parts.monotonicMs();
     const { meter } = this.#app;
-    if (this.status === null) meter.clientGoneTotal++;
-    else meter.answered(this.status, this.#parts.monotonicMs() - this.arrivedAtMs);
-    this.lastSlot?.tally.count(
-      this.#isSwitched ? "answered" : outcome,
-      this.status,
-      this.#parts.monotonicMs(),
-    );
-    this.#parts.onEnd(this, this.#isSwitched ? "answered" : outcome);
+    if (shownOutcome === "client_gone") meter.clientGoneTotal++;
+    else if (shownOutcome === "cut") meter.cutTotal++;
+    else meter.answered(this.status ?? 0, nowMs - this.arrivedAtMs);
+    this.lastSlot?.tally.count(shownOutcome, this.status, nowMs);
+    this.#parts.onEnd(this, shownOutcome);
   }
 }
