@@ -205,16 +205,31 @@ async function explainMissingNode() {
 async function install(stamp) {
   checkNpm();
   const began = performance.now();
-  process.stderr.write("Setting up: installing packages and Node.js …\n");
-  rmSync(stampFile, { force: true });
-  if (lacksNodeLibrary()) await installWithNodeInstead();
-  else {
-    await npmOrRefusal(["ci"], root);
-    if (nodeInstalled() === null) await explainMissingNode();
-    checkNode(nodeWanted());
+  const seconds = () => (performance.now() - began) / 1000;
+  process.stderr.write("Setting up: installing packages and Node.js, some 850 MB …\n");
+  // On a terminal, a line that shows that it goes on.
+  const shown = process.stderr.isTTY
+    ? setInterval(() => process.stderr.write(`\rSetting up … ${Math.floor(seconds())} s`), 1000)
+    : undefined;
+  try {
+    await installPackages();
+  } finally {
+    clearInterval(shown);
+    if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
   }
   writeFileSync(stampFile, stamp);
-  process.stderr.write(`Set up in ${((performance.now() - began) / 1000).toFixed(1)} s.\n`);
+  process.stderr.write(`Set up in ${seconds().toFixed(1)} s.\n`);
+}
+
+async function installPackages() {
+  rmSync(stampFile, { force: true });
+  if (lacksNodeLibrary()) {
+    await installWithNodeInstead();
+    return;
+  }
+  await npmOrRefusal(["ci"], root);
+  if (nodeInstalled() === null) await explainMissingNode();
+  checkNode(nodeWanted());
 }
 
 async function main() {
