@@ -16,7 +16,16 @@ import { Refused } from "./refused.ts";
 import { replaceFile } from "./replace-file.ts";
 import { stopService } from "./service-stop.ts";
 import { serviceSettings, serviceUnit, settingsFile, settingsMissing } from "./service-unit.ts";
-import { hasService, hasSystemd, isActive, lastLines, systemctl, unitFile } from "./systemd.ts";
+import { socketUnit, socketUnitFile } from "./socket-unit.ts";
+import {
+  canHoldSocket,
+  hasService,
+  hasSystemd,
+  isActive,
+  lastLines,
+  systemctl,
+  unitFile,
+} from "./systemd.ts";
 import { signInToService } from "./up.ts";
 
 /** The number of restarts at which waiting for the service ends. */
@@ -36,13 +45,15 @@ time it renews the unit, and restarts the platform when the unit has changed.`,
     checkReady(installation);
     checkOwner(installation);
     keepSettings(machine);
-    const unit = serviceUnit(installation);
-    const isChanged = !existsSync(unitFile) || readFileSync(unitFile, "utf8") !== unit;
-    // Other users read it, to find out whose data the service uses.
-    if (isChanged) replaceFile(unitFile, unit, 0o644);
+    const isChanged = renew(unitFile, serviceUnit(installation));
+    const socket = canHoldSocket() ? socketUnit() : null;
+    const isSocketChanged = socket === null ? removeSocket() : renew(socketUnitFile, socket);
     // Always: an earlier installation may have been interrupted here.
     systemctl("daemon-reload");
     systemctl("enable", "slipway");
+    if (socket !== null) systemctl("enable", "slipway.socket");
+    // Systemd opens no socket while its service runs.
+    if (isSocketChanged) systemctl("stop", "slipway");
     systemctl(isChanged ? "restart" : "start", "slipway");
     machine.tell(
       `The service slipway is installed: ${unitFile}, with the settings in ${settingsFile}.`,
@@ -64,6 +75,7 @@ const remove = command({
     if (isInstalled) {
       systemctl("disable", "slipway");
       stopService(installation);
+      removeSocket();
       rmSync(unitFile, { force: true });
       systemctl("daemon-reload");
     }
@@ -99,6 +111,22 @@ function checkSystemd(verb: string): void {
     );
   if (process.getuid?.() !== 0)
     throw new Refused(`A service needs root. Type: sudo slipway service ${verb}`);
+}
+
+/** Writes the unit; false when it is there as it should be. */
+function renew(file: string, unit: string): boolean {
+  if (existsSync(file) && readFileSync(file, "utf8") === unit) return false;
+  // Other users read the one of the service, to find out whose data it uses.
+  replaceFile(file, unit, 0o644);
+  return true;
+}
+
+/** False when there is none. */
+function removeSocket(): boolean {
+  if (!existsSync(socketUnitFile)) return false;
+  systemctl("disable", "slipway.socket");
+  rmSync(socketUnitFile);
+  return true;
 }
 
 /** Refuses to touch the service of another data folder. */

@@ -14,6 +14,15 @@ export function hasSystemd(): boolean {
   return existsSync("/run/systemd/system");
 }
 
+/**
+ * Whether systemd can close a socket with its service (version 249, 2021). Otherwise the next
+ * connection would start a platform again that was stopped.
+ */
+export function canHoldSocket(): boolean {
+  const { stdout } = spawnSync("systemctl", ["--version"], { encoding: "utf8" });
+  return Number(/^systemd (\d+)/.exec(stdout)?.[1] ?? 0) >= 249;
+}
+
 /** Whether the platform of this data folder is a service. */
 export function hasService({ dataDir }: Installation): boolean {
   if (!existsSync(unitFile)) return false;

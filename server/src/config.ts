@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { readAuditForward } from "./config-audit.ts";
 import { readMetrics } from "./config-metrics.ts";
 import { readPeople } from "./config-people.ts";
+import { readInheritedSocket } from "./config-socket.ts";
 import { settingTable, type PlatformSettingName } from "./config-table.ts";
 import { AppHosts } from "#lib/app-hosts.ts";
 import { closestName } from "#lib/closest-name.ts";
@@ -39,6 +40,7 @@ export function readConfig(environment: Environment) {
   return Object.freeze({
     host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
     port: integer("SLIPWAY_PORT"),
+    inheritedSocket: readInheritedSocket({ environment, pid: process.pid, refuse }),
     /** Null: derived from host and port once the platform listens. No trailing slash. */
     publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
     announcements: announcementsOf(text),

@@ -40,18 +40,13 @@ type Parts = Foundation &
     readonly ownerKeyOf: OwnerKeyOf;
   };
 
-/** Extra time to close the runs, after running calls have ended. */
-const runsCloseMs = 10_000;
-
 type SchedulerSettings = {
   readonly replicaExitSeconds: number;
   readonly replicaPendingSeconds: number;
   readonly paths: { readonly endsFile: string };
 };
 
-type CallSettings = ProxySettings &
-  RunSettings &
-  SchedulerSettings & { readonly drainSeconds: number };
+type CallSettings = ProxySettings & RunSettings & SchedulerSettings;
 
 /**
  * Opens proxy, scheduler and runs. When this resolves, replicas are known and managed; runs are
@@ -82,8 +77,7 @@ export async function openCalls(settings: CallSettings, parts: Parts) {
   await runs.prepare();
   await scheduler.start();
   lifecycle.onClose("scheduler", () => scheduler.stop());
-  const drainMs = settings.drainSeconds * 1000;
-  lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
+  lifecycle.onClose("runs", () => runs.stop());
   const use = openUse(parts, { proxy, scheduler });
   const { runRetentionDays, callRetentionDays } = settings;
   const { callDaysOf } = parts;

@@ -37,9 +37,12 @@ export class Health {
     this.#writes = new CachedAnswer({ look, freshMs, waitMs: answerWaitMs, clock });
   }
 
-  /** Startup is complete: the platform is alive from now on, until it stops. */
-  serve(lifecycle: Lifecycle): void {
-    lifecycle.onClose("health", () => void (this.#isServing = false));
+  /**
+   * Startup is complete: the platform is alive from now on, until it stops. On a shared socket it
+   * stays so: calls go on, and then wait for the next platform.
+   */
+  serve(lifecycle: Lifecycle, isSocketShared: () => boolean): void {
+    lifecycle.onClose("health", () => void (this.#isServing = isSocketShared()));
     this.#isServing = true;
   }
 

@@ -53,6 +53,9 @@ export type Platform = {
 
 const clock = steadyClock;
 
+/** The extra time to notice that runs have ended, after the time for them. */
+const runsDrainMs = 10_000;
+
 /**
  * Starts the platform. Throws `CannotStart` with a remedy, after closing everything it has opened.
  * `onStep` is for tests, which kill the process after a step.
@@ -107,10 +110,17 @@ async function assemble(
   const calls = await openCallsOver(settings, { ...areas, storeRefusal, onStep });
   const { scheduler, runs } = calls;
   const health = new Health({ db, clock, storeRefusal });
-  const port = await listen(config, { ...calls, management, health, ownUrls, lifecycle });
+  const { port, listener } = await listen(config, {
+    ...calls,
+    management,
+    health,
+    ownUrls,
+    lifecycle,
+  });
   guard.addOwnListener({ host: config.host, port });
   await opened.onListening?.(port);
-  lifecycle.onClose("waiting runs", () => runs.quiesce());
+  const drainMs = config.drainSeconds * 1000;
+  lifecycle.onClose("running runs", () => runs.drain(drainMs), { waitMs: drainMs + runsDrainMs });
   runs.start();
   await webhooks.start();
   const urls = { baseUrl: ownUrls.urls.baseUrl, localUrl: localUrlOf(config, port) };
@@ -120,7 +130,7 @@ async function assemble(
   queue = await openBuildsOver(settings, { ...areas, trial: scheduler });
   startRollOuts({ ...foundation, ...calls, ...identity.membership, routes });
   await lifecycle.start();
-  health.serve(lifecycle);
+  health.serve(lifecycle, () => listener.isShared);
   await openMetrics(config, {
     ...foundation,
     ...calls,
@@ -209,8 +219,8 @@ type ListenParts = Awaited<ReturnType<typeof openCalls>> & {
   readonly lifecycle: Lifecycle;
 };
 
-/** Opens the management API, and the listener in front of it and the proxy; returns the port. */
-async function listen(config: Config, listenParts: ListenParts): Promise<number> {
+/** Opens the management API, and the listener in front of it and the proxy. */
+async function listen(config: Config, listenParts: ListenParts): ReturnType<typeof openListener> {
   const { management, scheduler, proxy, runUseCases, lifecycle, ownUrls, ...parts } = listenParts;
   const stopping = new AbortController();
   const api = await openApi(config, {
@@ -224,10 +234,11 @@ async function listen(config: Config, listenParts: ListenParts): Promise<number>
   });
   const { log, useCases } = management.api;
   const sockets = new LogSockets({ api, builds: useCases.builds, clock, log });
-  const port = await openListener(config, {
+  const opened = await openListener(config, {
     proxy,
     lifecycle,
     clock,
+    log,
     fallback: (request, response) => api.routing(request, response),
     fallbackUpgrade: {
       takes: (url) => isLogSocket(url) || isExecSocket(url),
@@ -239,8 +250,8 @@ async function listen(config: Config, listenParts: ListenParts): Promise<number>
   });
   // Live logs would keep the listener open until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
-  ownUrls.urls = urlsOf(config, port);
-  return port;
+  ownUrls.urls = urlsOf(config, opened.port);
+  return opened;
 }
 
 /** A platform that listens on all addresses is reachable at least from this machine. */

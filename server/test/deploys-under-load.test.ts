@@ -3,9 +3,9 @@
 // `SLIPWAY_TEST_LOAD=<calls a second>`; see CONTRIBUTING.md.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { LoadOfCalls } from "./support/load-of-calls.ts";
+import { deployLoaded, loadedServer } from "./support/loaded-app.ts";
 import type { Json } from "./support/management-api.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { until } from "./support/until.ts";
@@ -18,84 +18,12 @@ const rounds = isFull
   : { deploys: 3, rollbacks: 1, scaleDowns: 2, kills: 1 };
 const deadlineMs = 120_000;
 
-/**
- * A web server of the standard library: an answer, a stream of ten parts, an echoing WebSocket;
- * each tells its version.
- */
-const server = (version: number): string => `
-import asyncio, base64, hashlib
-
-VERSION = "v${version}"
-
-async def echo(reader, writer, key):
-    proof = base64.b64encode(hashlib.sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
-    writer.write(("HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n"
-                  f"Sec-WebSocket-Accept: {proof}\\r\\n\\r\\n").encode())
-    while True:
-        first, second = await reader.readexactly(2)
-        mask = await reader.readexactly(4)
-        await reader.readexactly(second & 127)
-        if first & 15 == 8:
-            writer.write(b"\\x88\\x00")
-            return
-        writer.write(b"\\x81" + bytes([len(VERSION)]) + VERSION.encode())
-
-async def serve(reader, writer):
-    try:
-        while True:
-            head = (await reader.readuntil(b"\\r\\n\\r\\n")).decode("latin1")
-            fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head.split("\\r\\n")[1:])}
-            path = head.split(" ")[1]
-            if path.startswith("/socket"):
-                await echo(reader, writer, fields["sec-websocket-key"])
-                return
-            if path.startswith("/stream"):
-                writer.write(b"HTTP/1.1 200 OK\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n")
-                for _ in range(10):
-                    writer.write(f"{len(VERSION) + 1:x}\\r\\n{VERSION} \\r\\n".encode())
-                    await writer.drain()
-                    await asyncio.sleep(0.1)
-                writer.write(b"0\\r\\n\\r\\n")
-            else:
-                writer.write(f"HTTP/1.1 200 OK\\r\\nContent-Length: {len(VERSION)}\\r\\n\\r\\n{VERSION}".encode())
-            await writer.drain()
-    except (asyncio.IncompleteReadError, ConnectionError):
-        pass
-    finally:
-        writer.close()
-
-async def main():
-    async with await asyncio.start_server(serve, "0.0.0.0", 8000) as listener:
-        await listener.serve_forever()
-
-asyncio.run(main())
-`;
-
 /** The app under its load. */
 async function openLoad(t: TestContext) {
   const git = await startGitServer(t);
-  await git.createRepo("team", "loaded", { "server.py": server(1), "requirements.txt": "" });
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const { projectId } = platform.bootstrap;
-  const settings = {
-    runtime: "custom",
-    entrypoint: ["python", "server.py"],
-    port: 8000,
-    disableAuth: true,
-  };
-  const scaling = {
-    maxReplicaCount: 4,
-    minReplicaCount: 1,
-    replicaConcurrency: 200,
-    cooldownPeriodSeconds: 1,
-  };
-  const first = await deploy(platform, {
-    name: "loaded",
-    gitRepo: "team/loaded",
-    ...settings,
-    ...scaling,
-  });
-  assert.equal(first.status, "success", first.log);
+  await deployLoaded(platform, git, { maxReplicaCount: 4, cooldownPeriodSeconds: 1 });
   const load = new LoadOfCalls({
     urlOf: () => `${platform.bootstrap.apiUrl}/v4/${projectId}/loaded`,
     callsPerSecond,
@@ -127,7 +55,7 @@ function actionsOn({ git, platform, load, api }: Awaited<ReturnType<typeof openL
   return {
     async deploys(round: number): Promise<void> {
       await api("PATCH", "", { rollOutDurationSeconds: round % 2 === 0 ? 0 : 2 });
-      await git.push("team", "loaded", { "server.py": server(++version) });
+      await git.push("team", "loaded", { "server.py": loadedServer(++version) });
       const { buildId } = await api("POST", "/builds", {});
       await reach(
         "it is deployed",

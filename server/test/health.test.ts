@@ -11,7 +11,7 @@ import { connect } from "./support/connect.ts";
 
 function serving(options: HealthOptions): Health {
   const health = new Health(options);
-  health.serve(new Lifecycle({ log: silentLog, clock: options.clock }));
+  health.serve(new Lifecycle({ log: silentLog, clock: options.clock }), () => false);
   return health;
 }
 

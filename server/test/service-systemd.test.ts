@@ -40,8 +40,16 @@ slipway init --name hello
 slipway deploy
 slipway call hello/run name=Ada | grep 'Hello, Ada!'
 slipway replicas hello > ${home}/before
+grep 'ListenStream=127.0.0.1:7070' /etc/systemd/system/slipway.socket
+while [ ! -e ${home}/restarted ]; do
+  slipway call hello/run name=Bob > ${home}/called 2>&1 || cat ${home}/called >> ${home}/failed
+done &
+caller=$!
 systemctl restart slipway
 slipway up 2>&1 | grep 'Its log: journalctl -u slipway'
+touch ${home}/restarted
+wait $caller
+[ ! -e ${home}/failed ] || { cat ${home}/failed; exit 1; }
 slipway call hello/run name=Bob | grep 'Hello, Bob!'
 slipway replicas hello --json > ${home}/after.json
 cut -d' ' -f1 ${home}/before | tail -1 | grep -f - ${home}/after.json
@@ -50,6 +58,15 @@ slipway service install
 [ "$(systemctl show -p MainPID --value slipway)" = "$pid" ]
 SLIPWAY_DATA_DIR=/srv/other fails slipway service install 2>&1 | grep 'another data folder than /srv/other'
 SLIPWAY_DATA_DIR=/srv/other fails slipway service remove 2>&1 | grep 'another data folder than /srv/other'
+echo 'SLIPWAY_PORT="7071"' >> /etc/slipway/environment
+slipway service install
+grep 'ListenStream=127.0.0.1:7071' /etc/systemd/system/slipway.socket
+slipway call hello/run name=Eve | grep 'Hello, Eve!'
+systemctl stop slipway
+fails slipway call hello/run name=Flo 2>&1 | grep 'http://127.0.0.1:7071'
+systemctl start slipway
+timeout 60 sh -c 'until slipway call hello/run name=Flo; do sleep 1; done' | grep 'Hello, Flo!'
+pid=$(systemctl show -p MainPID --value slipway)
 kill -9 "$pid"
 timeout 60 sh -c 'until slipway call hello/run name=Cyd; do sleep 1; done' | grep 'Hello, Cyd!'
 slipway down 2>&1 | grep 'has stopped, and its replicas have ended'
@@ -61,6 +78,7 @@ slipway service remove
 slipway service remove
 fails pgrep -f start.py
 fails ls /etc/systemd/system/slipway.service
+fails ls /etc/systemd/system/slipway.socket
 ls /var/lib/slipway /etc/slipway/environment
 echo SLIPWAY_PORT=none > /etc/slipway/environment
 fails slipway service install 2> ${home}/refused

@@ -26,7 +26,8 @@ export const rules: readonly Rule[] = [
     logs: /^(log-sockets|logs-|run-reasons)/,
     metrics: /^(metrics|replica-use)/,
     people: /^people-/,
-    proxy: /^(callers|web-apps|roll-outs|log-sockets|changes-under-load|faults-clients|guide-tls)/,
+    proxy:
+      /^(callers|web-apps|restart-|roll-outs|log-sockets|changes-under-load|faults-clients|guide-tls)/,
     pushes: /^(pushes|tag-deploys|git-hooks-api|shared-folder-pushes)/,
     runs: /^(async-|reclaimed-runs|run-reasons|runs-wait|file-runs)/,
     scheduler: /^(scheduler|replica-|platforms-at-once|plans-|gpus|hardware|roll-outs|callers)/,

@@ -125,7 +125,8 @@ export class SimPlatform implements Owner {
   /** As SIGTERM does. */
   async stop(): Promise<void> {
     this.isStopping = true;
-    await this.runs.stop(5_000);
+    await this.runs.drain(5_000);
+    await this.runs.stop();
   }
 
   /** As SIGKILL does. */

@@ -55,7 +55,7 @@ test("what failed is logged with its cause, what is merely refused is not", () =
     const reply = {
       request: { id: "the-id" },
       header: () => reply,
-      removeHeader: () => reply,
+      hasHeader: () => false,
       code: () => reply,
       type: () => reply,
       send: () => reply,

@@ -68,8 +68,9 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
     void reply.header("retry-after", String(fault.retryAfterSeconds));
   if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
   // After an oversized body Fastify would close the connection. If bytes are still unread, closing
-  // resets the connection, and the answer is lost.
-  void reply.removeHeader("connection");
+  // resets the connection, and the answer is lost. Without the condition, node would send no such
+  // field even when the platform stops and the connection ends.
+  if (reply.hasHeader("connection")) void reply.removeHeader("connection");
   return reply
     .code(status)
     .type("application/json; charset=utf-8")

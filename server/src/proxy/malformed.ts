@@ -75,6 +75,12 @@ export class OpenAnswers {
     return response !== undefined && !isOver(response);
   }
 
+  /** Makes the latest answer say that it is the last on its connection, unless it has begun. */
+  makeLast(socket: Duplex): void {
+    const response = this.#last.get(socket)?.response;
+    if (response?.headersSent === false) response.shouldKeepAlive = false;
+  }
+
   /**
    * Answers bytes that the parser rejected and closes the connection. The socket may be in any
    * state.

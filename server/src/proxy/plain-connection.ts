@@ -41,10 +41,11 @@ const noBody = "";
 const bodyMs = 20;
 /** The maximum number of pieces of a call: for each piece, all earlier ones are parsed again. */
 const bodyPiecesMax = 4;
-/** While the platform stops: how long after its opening a connection may make its first call. */
-const firstCallMs = 1_000;
 
-/** One connection. `isClosing` makes the current answer, or the next one, its last. */
+/**
+ * One connection. `isClosing` makes the current answer its last, or the next one if the current has
+ * begun.
+ */
 export class PlainConnection extends Timed implements HttpClient {
   readonly peer: Peer;
   method = "";
@@ -58,6 +59,8 @@ export class PlainConnection extends Timed implements HttpClient {
   #user: ClientUser | null = null;
   /** True while a call is running. */
   #isBusy = false;
+  /** True when the answer has said that it is the last. */
+  #isLast = false;
   #head = "";
   #isChunked = false;
   /** The number of calls so far. */
@@ -73,7 +76,8 @@ export class PlainConnection extends Timed implements HttpClient {
   #isHeldUp = false;
   /** True once the socket is closed, or another part handles it. */
   #isDetached = false;
-  readonly #openedMs: number;
+  /** Since its opening, or the end of its last call. */
+  #silentSinceMs: number;
 
   readonly #onData = (chunk: Buffer): void => this.#data(chunk);
   readonly #onDrain = (): void => this.#drained();
@@ -93,8 +97,8 @@ export class PlainConnection extends Timed implements HttpClient {
     socket.on("close", this.#onClose);
     socket.on("error", this.#onError);
     socket.on("timeout", this.#onTimeout);
-    this.#openedMs = parts.monotonicMs();
-    parts.deadlines.set(this, this.#openedMs + parts.firstMs);
+    this.#silentSinceMs = parts.monotonicMs();
+    parts.deadlines.set(this, this.#silentSinceMs + parts.firstMs);
   }
 
   get isGone(): boolean {
@@ -125,7 +129,8 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#isChunked = !hasLength;
     const framing = hasLength ? "" : "Transfer-Encoding: chunked\r\n";
     const date = head.hasDate ? "" : this.#parts.dateLine();
-    const connection = this.isClosing ? "Connection: close\r\n" : "";
+    this.#isLast = this.isClosing;
+    const connection = this.#isLast ? "Connection: close\r\n" : "";
     const redirect = location === null ? "" : `Location: ${location}\r\n`;
     const addedLines = `${date}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}${redirect}${added.lines}${connection}`;
     this.#head = `${linesUnder(head.text, added)}${framing}${addedLines}\r\n`;
@@ -154,8 +159,9 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   answer({ status, fields, body }: OwnAnswer): void {
+    this.#isLast = this.isClosing;
     const options = {
-      isLast: this.isClosing,
+      isLast: this.#isLast,
       isHead: this.method === "HEAD",
       dateLine: this.#parts.dateLine(),
     };
@@ -169,14 +175,10 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#socket.destroy();
   }
 
-  /**
-   * Called when the platform stops: closes the connection if no call is running. A new connection
-   * stays open for a moment, since its first call may be on its way.
-   */
-  closeIdle(nowMs: number): void {
-    this.isClosing = true;
-    const isNew = this.#calls === 0 && nowMs - this.#openedMs < firstCallMs;
-    if (!this.#isBusy && !isNew) this.#socket.destroy();
+  /** Closes the connection if it has been silent since `sinceMs`, as the platform stops. */
+  closeSilent(sinceMs: number): void {
+    const isSilent = !this.#isBusy && this.#begun === null && this.#silentSinceMs <= sinceMs;
+    if (isSilent) this.#socket.destroy();
   }
 
   /**
@@ -261,7 +263,8 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#user = null;
     this.#isBusy = false;
     this.#body = noBody;
-    if (this.isClosing) {
+    this.#silentSinceMs = this.#parts.monotonicMs();
+    if (this.#isLast) {
       // Do not parse further calls: nobody would get their answers.
       this.#socket.off("data", this.#onData);
       this.#socket.resume();

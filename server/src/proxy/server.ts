@@ -69,14 +69,25 @@ export type ListenerTimes = {
   readonly keepAliveMs: number;
 };
 
+/**
+ * An address, or the descriptor of an open listening socket that other processes keep open, and the
+ * next platform gets.
+ */
+export type ListenAt =
+  | { readonly host: string; readonly port: number }
+  | { readonly descriptor: number };
+
 /** An HTTP listener. */
 export type Listener = {
   readonly server: Server;
+  /** True when another process keeps the socket open, from which the next platform accepts. */
+  isShared: boolean;
   /** Resolves with the address; port 0 picks a free one. Rejects when it cannot listen. */
-  listen(at: { readonly host: string; readonly port: number }): Promise<AddressInfo>;
+  listen(at: ListenAt): Promise<AddressInfo>;
   /**
-   * From now on requests on new connections are answered 503. Lets running requests end for up to
-   * `drainMs`, then closes their connections.
+   * Lets running requests end for up to `drainMs`, then closes their connections. Requests on new
+   * connections are answered 503; on a shared socket nothing is refused: they are served for a
+   * while, and from then on connections wait for the socket's next process.
    */
   drain(options: { readonly drainMs: number }): Promise<void>;
   /** Stops accepting connections and closes all open ones. */
@@ -94,8 +105,25 @@ const headCheckMs = 5_000;
 /** After this silence, the system probes whether the client's machine still answers. */
 const keepAliveProbeMs = 60_000;
 const connectionsMax = 20_000;
-/** How often idle connections are closed while the listener drains. */
-const idleCheckMs = 50;
+/**
+ * How many connections may wait until they are accepted. The system has a lower limit of its own
+ * (`net.core.somaxconn`, usually 4096), which is the one that counts.
+ */
+const backlog = 65_535;
+/** How often a listener that drains looks for connections to close. */
+const drainCheckMs = 50;
+/**
+ * While the listener drains: how long a connection is silent before it is closed. A client that
+ * sends its next call right after an answer, or its first, still gets an answer.
+ */
+const silentMs = 1_000;
+/**
+ * On a shared socket: how long clients have to learn, from an answer, that their connection ends.
+ * One that has been silent for so long is unlikely to send just when it is closed.
+ */
+const farewellMs = 5_000;
+/** On a shared socket: the part of the drain that calls have which are accepted last. */
+const lastCallsMs = 10_000;
 
 /** Creates the listener; `listen` starts it. */
 export function createListener(parts: ListenerParts): Listener {
@@ -121,33 +149,47 @@ export function createListener(parts: ListenerParts): Listener {
   server.on("connect", (_request, socket) => answers.refuse(tunnel(), socket));
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
   const plain = takePlain(server, { ...parts, times, deadlines, shutdown });
-  return {
+  const listener: Listener = {
     server,
-    listen: ({ host, port }) => listen(server, host, port),
+    isShared: false,
+    listen: (at) => {
+      listener.isShared = "descriptor" in at;
+      return listen(server, at);
+    },
     drain: async ({ drainMs }) => {
-      const remaining = new Set(open);
-      shutdown.begin(remaining);
-      await drain({ server, remaining, plain, drainMs, clock });
+      const drain: Drain = { server, remaining: new Set(open), plain, clock };
+      const beganMs = clock.monotonicMs();
+      shutdown.hasBegun = true;
+      // Each answer from now on says that it is the last on its connection.
+      for (const connection of plain) connection.isClosing = true;
+      for (const socket of open) answers.makeLast(socket);
+      server.keepAliveTimeout = silentMs;
+      if (listener.isShared) {
+        const acceptMs = Math.max(drainMs - lastCallsMs, drainMs / 2);
+        await sayFarewell(drain, { beganMs, acceptMs });
+        // The descriptors of other processes stay open, and so does the socket.
+        server.close();
+        drain.remaining = new Set(open);
+      } else {
+        shutdown.remaining = drain.remaining;
+        server.closeIdleConnections();
+      }
+      await awaitEnds(drain, beganMs + drainMs);
+      for (const socket of drain.remaining) socket.destroy();
     },
     close: () => close(server, open),
   };
+  return listener;
 }
 
 /** Knows whether the listener drains, and which connections may then still send requests. */
 class Shutdown {
-  /** The connections that were open when the drain began and still are; null before. */
-  #remaining: ReadonlySet<Duplex> | null = null;
-
-  begin(remaining: ReadonlySet<Duplex>): void {
-    this.#remaining = remaining;
-  }
-
-  get hasBegun(): boolean {
-    return this.#remaining !== null;
-  }
+  hasBegun = false;
+  /** The connections that may send requests; null: all. */
+  remaining: ReadonlySet<Duplex> | null = null;
 
   refuses({ socket }: IncomingMessage): boolean {
-    return this.#remaining !== null && !this.#remaining.has(socket);
+    return this.remaining !== null && !this.remaining.has(socket);
   }
 }
 
@@ -269,8 +311,8 @@ function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnecti
     idleMs: times.keepAliveMs,
     stalledMs: times.stalledMs,
   };
-  // New connections start as plain ones even while the listener drains. If Node's server had them,
-  // `closeIdleConnections` would close them before they have sent anything.
+  // New connections start as plain ones even while the listener drains, so that those which send
+  // nothing are closed.
   const refusing: PlainParts = {
     ...parts,
     take(client) {
@@ -279,7 +321,9 @@ function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnecti
     },
   };
   server.on("connection", (socket: Socket) => {
-    connections.add(new PlainConnection(socket, shutdown.hasBegun ? refusing : parts));
+    const connection = new PlainConnection(socket, shutdown.remaining === null ? parts : refusing);
+    connection.isClosing = shutdown.hasBegun;
+    connections.add(connection);
   });
   return connections;
 }
@@ -320,10 +364,11 @@ function isWebSocket(request: IncomingMessage): boolean {
   return asksForWebSocket && request.method === "GET" && unfitness(request) === null;
 }
 
-function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
+function listen(server: Server, at: ListenAt): Promise<AddressInfo> {
+  const target = "descriptor" in at ? { fd: at.descriptor } : at;
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen({ host, port, backlog: 2048 }, () => {
+    server.listen({ ...target, backlog }, () => {
       server.off("error", reject);
       resolve(server.address() as AddressInfo);
     });
@@ -332,29 +377,63 @@ function listen(server: Server, host: string, port: number): Promise<AddressInfo
 
 type Drain = {
   readonly server: Server;
-  /** The connections that were open when the drain began and still are. */
-  readonly remaining: Set<Duplex>;
+  /** The connections that are waited for. */
+  remaining: Set<Duplex>;
   readonly plain: ReadonlySet<PlainConnection>;
-  readonly drainMs: number;
   readonly clock: Clock;
 };
 
-async function drain({ server, remaining, plain, drainMs, clock }: Drain): Promise<void> {
-  const deadlineMs = clock.monotonicMs() + drainMs;
-  for (;;) {
-    server.closeIdleConnections();
-    for (const connection of plain) connection.closeIdle(clock.monotonicMs());
-    for (const socket of remaining) {
-      if (clock.monotonicMs() >= deadlineMs) socket.destroy();
-      if (socket.destroyed) remaining.delete(socket);
-    }
-    if (remaining.size === 0) return;
-    await clock.sleep(idleCheckMs);
+/**
+ * Goes on with accepting until the connections of before have ended, for up to `acceptMs`. Silent
+ * ones are closed after `farewellMs`, but not while clients still use up the ones that they have,
+ * each for a last call.
+ */
+async function sayFarewell(
+  drain: Drain,
+  { beganMs, acceptMs }: { readonly beganMs: number; readonly acceptMs: number },
+): Promise<void> {
+  const { clock, remaining } = drain;
+  const untilMs = beganMs + acceptMs;
+  let silentUntilMs = beganMs + Math.min(farewellMs, acceptMs);
+  for (let count = countOpen(remaining); count > 0 && clock.monotonicMs() < silentUntilMs;) {
+    await clock.sleep(drainCheckMs);
+    const before = count;
+    count = countOpen(remaining);
+    if (count < before)
+      silentUntilMs = Math.min(untilMs, Math.max(silentUntilMs, clock.monotonicMs() + silentMs));
   }
+  await afterReads();
+  drain.server.closeIdleConnections();
+  await awaitEnds(drain, untilMs);
+}
+
+/** Closes silent connections, until all remaining ones are closed or the time is over. */
+async function awaitEnds({ remaining, plain, clock }: Drain, untilMs: number): Promise<void> {
+  for (;;) {
+    await afterReads();
+    const nowMs = clock.monotonicMs();
+    for (const connection of plain) connection.closeSilent(nowMs - silentMs);
+    if (countOpen(remaining) === 0 || nowMs >= untilMs) return;
+    await clock.sleep(drainCheckMs);
+  }
+}
+
+/**
+ * Resolves right after node has read what had arrived. On a busy machine, a connection may look
+ * silent before that whose next call is there.
+ */
+function afterReads(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+function countOpen(connections: Set<Duplex>): number {
+  for (const socket of connections) if (socket.destroyed) connections.delete(socket);
+  return connections.size;
 }
 
 async function close(server: Server, open: ReadonlySet<Duplex>): Promise<void> {
   const closed = new Promise<void>((resolve) => {
+    // Also when it no longer listens.
     server.close(() => resolve());
   });
   for (const socket of open) socket.destroy();

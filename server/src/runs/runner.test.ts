@@ -114,7 +114,7 @@ const startMs = Date.UTC(2026, 10, 1);
 test("the time in which a budget had stopped the app is none in which a run waited for a replica", async (t) => {
   const ground = openGround(startMs, startMs);
   ground.isStopped = true;
-  t.after(() => ground.runner.stop(0));
+  t.after(() => ground.runner.stop());
   ground.nowMs = startMs + 20 * 86_400_000;
   ground.runner.start();
   await until("it was looked at while the app was stopped", () => {
@@ -135,7 +135,7 @@ test("the time in which a budget had stopped the app is none in which a run wait
 
 test("nor is the time in which there was no platform", async (t) => {
   const ground = openGround(startMs - 10 * 86_400_000, startMs);
-  t.after(() => ground.runner.stop(0));
+  t.after(() => ground.runner.stop());
   ground.runner.start();
   assert.equal((await until("it was taken", () => ground.outcomes[0])).kind, "again");
 });
@@ -193,7 +193,7 @@ test("after a standstill the leases of what is in hand are extended before lost 
   seen.length = 0;
   await clock.advance(5_000);
   assert.deepEqual(seen.slice(0, 2), ["extended", "looked"]);
-  const stopped = runner.stop(0);
+  const stopped = runner.stop();
   await clock.advance(1_000);
   await stopped;
 });
@@ -221,7 +221,7 @@ test("each check for lost runs is reported, also one that has found some", async
   runner.start();
   await clock.advance(1);
   assert.equal(reports, 1);
-  const stopped = runner.stop(0);
+  const stopped = runner.stop();
   await clock.advance(1_000);
   await stopped;
 });

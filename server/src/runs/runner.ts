@@ -148,22 +148,28 @@ export class Runner {
     this.#active.get(runId)?.run.cancel();
   }
 
-  /** Claims no more runs, and gives back waiting ones. */
-  quiesce(): void {
+  /**
+   * Claims no more runs, gives back waiting ones, and waits up to `waitMs` for those whose answers
+   * would be lost otherwise.
+   */
+  async drain(waitMs: number): Promise<void> {
+    const { clock } = this.#options;
+    const endMs = clock.monotonicMs() + waitMs;
     this.#isQuiet = true;
     for (const { run } of this.#active.values()) run.leave();
+    while (this.#active.size > 0 && clock.monotonicMs() < endMs) await clock.sleep(leaveWaitMs);
   }
 
-  /** Waits up to `waitMs` for runs whose answers would be lost otherwise, then lets go of them. */
-  async stop(waitMs: number): Promise<void> {
-    this.quiesce();
+  /** Lets go of all runs. */
+  async stop(): Promise<void> {
+    await this.drain(0);
     this.#cancelWake();
     await Promise.all([this.#claiming.stop(), this.#reaping.stop()]);
-    const { clock, log } = this.#options;
-    const endMs = clock.monotonicMs() + waitMs;
-    while (this.#active.size > 0 && clock.monotonicMs() < endMs) await clock.sleep(leaveWaitMs);
     if (this.#active.size > 0)
-      log.warn({ runs: this.#active.size }, "runs were still going on when the platform stopped");
+      this.#options.log.warn(
+        { runs: this.#active.size },
+        "runs were still going on when the platform stopped",
+      );
     for (const { run } of this.#active.values()) run.abandon();
     // Stops last, so that the runs keep their leases as long as they go on.
     await this.#renewing.stop();

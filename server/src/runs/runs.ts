@@ -45,7 +45,7 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
 const leaseMsDefault = 30_000;
 
 /**
- * Call `prepare()` before replicas may be stopped, `start()` once they are known, `quiesce()` and
+ * Call `prepare()` before replicas may be stopped, `start()` once they are known, `drain()` and
  * `stop()` at the end.
  */
 export class Runs implements AsyncAccept {
@@ -153,18 +153,18 @@ export class Runs implements AsyncAccept {
   }
 
   /**
-   * Claims nothing more, and gives back waiting runs; runs accepted from here on wait for the next
-   * start.
+   * Claims nothing more, gives back waiting runs, and waits up to `waitMs` for those whose answers
+   * only this process can receive. Runs accepted from here on wait for the next start.
    */
-  quiesce(): void {
-    this.#runner.quiesce();
+  drain(waitMs: number): Promise<void> {
+    return this.#runner.drain(waitMs);
   }
 
-  /** Waits up to `waitMs` for runs whose answers only this process can receive. */
-  async stop(waitMs: number): Promise<void> {
+  /** Lets go of all runs. */
+  async stop(): Promise<void> {
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
     await this.#enqueue.stop();
-    await this.#runner.stop(waitMs);
+    await this.#runner.stop();
     await this.#settlement.stop();
     await this.#heldRuns.close();
     this.#replicaHolds.releaseAll();

@@ -10,6 +10,8 @@ export type LoadReport = {
   readonly calls: number;
   readonly streams: number;
   readonly sockets: number;
+  /** The ids of the async runs that were accepted. */
+  readonly runs: readonly string[];
   /** Ended with the platform that was killed under them, or found none. */
   readonly cut: number;
   /** Calls that were answered in each second, on average. */
@@ -22,6 +24,8 @@ export type LoadReport = {
 /** One of so many calls is a stream, and one of so many a WebSocket. */
 const streamEvery = 50;
 const socketEvery = 100;
+/** One of so many calls is an async run, if any is. */
+const runEvery = 25;
 const tickMs = 20;
 /** A machine that cannot keep up gets no more calls than this at once. */
 const inFlightMax = 2_000;
@@ -34,6 +38,8 @@ export class LoadOfCalls {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 500 });
   readonly #failures: string[] = [];
   readonly #versions = new Set<string>();
+  readonly #hasRuns: boolean;
+  readonly #runs: string[] = [];
   readonly #counts = { call: 0, stream: 0, socket: 0, cut: 0 };
   readonly #startMs = systemClock.monotonicMs();
   #tickedMs = this.#startMs;
@@ -45,8 +51,13 @@ export class LoadOfCalls {
   #isOver = false;
   #cancel: () => void = () => undefined;
 
-  constructor(options: { readonly urlOf: () => string; readonly callsPerSecond: number }) {
+  constructor(options: {
+    readonly urlOf: () => string;
+    readonly callsPerSecond: number;
+    readonly hasRuns?: boolean;
+  }) {
     this.#urlOf = options.urlOf;
+    this.#hasRuns = options.hasRuns ?? false;
     this.#callsPerMs = options.callsPerSecond / 1000;
     this.#tick();
   }
@@ -54,6 +65,11 @@ export class LoadOfCalls {
   /** How many calls have failed so far. */
   get failed(): number {
     return this.#failures.length;
+  }
+
+  /** How many calls have ended well so far. */
+  get answered(): number {
+    return this.#counts.call;
   }
 
   /** The platform is about to be killed. */
@@ -80,6 +96,7 @@ export class LoadOfCalls {
       calls: call,
       streams: stream,
       sockets: socket,
+      runs: this.#runs,
       cut,
       reached,
       versions,
@@ -105,6 +122,10 @@ export class LoadOfCalls {
     const url = this.#urlOf();
     this.#inFlight++;
     try {
+      if (this.#hasRuns && number % runEvery === 2) {
+        this.#runs.push(await this.#accepted(url));
+        return;
+      }
       const isStream = number % streamEvery === 0;
       const ended =
         number % socketEvery === 1 ? await socket(url) : await this.#request(url, isStream);
@@ -118,6 +139,25 @@ export class LoadOfCalls {
     } finally {
       this.#inFlight--;
     }
+  }
+
+  /** Begins an async run. */
+  #accepted(url: string): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const options = { method: "POST", agent: this.#agent };
+      const sent = request(`${url}/answer?async=true`, options, (response) => {
+        let text = "";
+        response.setEncoding("utf8");
+        response.on("data", (part: string) => (text += part));
+        response.on("end", () => {
+          if (response.statusCode === 202) resolve((JSON.parse(text) as { run_id: string }).run_id);
+          else reject(new WrongAnswer(`async: ${response.statusCode} ${text}`));
+        });
+        response.on("close", () => reject(new Error("the answer broke off")));
+      });
+      sent.on("error", reject);
+      sent.end();
+    });
   }
 
   #request(url: string, isStream: boolean): Promise<Ended> {

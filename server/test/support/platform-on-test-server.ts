@@ -10,7 +10,8 @@ import { templateName } from "./test-server.ts";
 export async function startPlatformOnTestServer(
   t: TestContext,
   settings: Record<string, string> = {},
+  other: { readonly socket?: number } = {},
 ): Promise<PlatformProcess> {
   const url = await emptyDatabase(t, { template: templateName });
-  return await startPlatform(t, { ...settings, SLIPWAY_DATABASE_URL: url.reveal() });
+  return await startPlatform(t, { ...settings, SLIPWAY_DATABASE_URL: url.reveal() }, other);
 }

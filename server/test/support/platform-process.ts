@@ -26,17 +26,24 @@ export type Bootstrap = {
   readonly operatorToken: string;
 };
 
+/** Only the process itself knows its id, which the protocol of systemd asks for. */
+const withSocket = ["sh", "-c", 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"', "sh"];
+
 const entry = join(import.meta.dirname, "../../src/main.ts");
 
-/** `settings` are SLIPWAY_… variables. The platform and its replicas stop when the test ends. */
+/**
+ * `settings` are SLIPWAY_… variables, `socket` is one that it is to use. The platform and its
+ * replicas stop when the test ends.
+ */
 export async function startPlatform(
   t: TestContext,
   settings: Record<string, string> = {},
+  { socket }: { readonly socket?: number } = {},
 ): Promise<PlatformProcess> {
   const dataDir = await mkdtemp(join(tmpdir(), "slipway-test-"));
   const platform = new PlatformProcess(dataDir, settings);
   t.after(() => platform.remove());
-  await platform.restart();
+  await platform.restart(socket === undefined ? {} : { socket });
   return platform;
 }
 
@@ -72,13 +79,14 @@ export class PlatformProcess {
   /**
    * Starts it (again) on its data folder and waits until it reports that it is ready. `entry`: a
    * program other than the platform's own. `inherited`: further open file descriptors of the
-   * process, by number.
+   * process, by number. `socket`: the descriptor of a listening socket that it is to use.
    */
   async restart(
     other: {
       readonly entry?: string;
       readonly environment?: Record<string, string>;
       readonly inherited?: Readonly<Record<number, number>>;
+      readonly socket?: number;
     } = {},
   ): Promise<void> {
     const before = this.#printed.length;
@@ -86,7 +94,10 @@ export class PlatformProcess {
     const stdio: (number | "ignore" | "pipe")[] = ["ignore", "pipe", "pipe"];
     for (const [number, open] of Object.entries(other.inherited ?? {}))
       stdio[Number(number)] = open;
-    const child = spawn(process.execPath, [other.entry ?? entry], {
+    if (other.socket !== undefined) stdio[3] = other.socket;
+    const program = [process.execPath, other.entry ?? entry];
+    const words = other.socket === undefined ? program : [...withSocket, ...program];
+    const child = spawn(words[0] ?? "", words.slice(1), {
       stdio: Array.from(stdio, (one) => one ?? "ignore"),
       env: { ...cleanEnvironment(), ...own, ...this.#settings, ...other.environment },
     });
