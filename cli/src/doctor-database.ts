@@ -2,10 +2,11 @@
 // what takes the space, how it has grown since the platform was started, and which setting keeps it
 // smaller. The platform says it to the operator's token in its data folder.
 import { textOf } from "./answer.ts";
-import { localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
+import { bootstrapFile, localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
 import { findInstallation } from "./installation.ts";
 import type { Finding } from "./doctor-docker.ts";
+import { isPortOfStranger } from "./listener-owner.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { sinceText } from "./since.ts";
@@ -79,6 +80,8 @@ function grown({ bytes, bytesThen, since }: Database): string {
 async function readDatabase({ environment }: Machine): Promise<Database | string> {
   const bootstrap = readBootstrap({ environment });
   if (bootstrap === null) return "not looked at: no platform was set up here";
+  if (isPortOfStranger(bootstrap.url, bootstrap.file))
+    return "not known: a program of another user listens on the port of the platform of this folder";
   try {
     const response = await fetch(`${bootstrap.url}/v2/operator/platform`, {
       headers: { authorization: `Bearer ${bootstrap.token}` },
@@ -97,12 +100,13 @@ async function readDatabase({ environment }: Machine): Promise<Database | string
 
 function readBootstrap(
   machine: Pick<Machine, "environment">,
-): { readonly url: string; readonly token: string } | null {
+): { readonly url: string; readonly token: string; readonly file: string } | null {
   try {
-    const fields = readBootstrapFields(findInstallation(machine));
-    return fields === null
-      ? null
-      : { url: localUrlOf(fields), token: textOf(fields, "operatorToken") };
+    const installation = findInstallation(machine);
+    const fields = readBootstrapFields(installation);
+    if (fields === null) return null;
+    const token = textOf(fields, "operatorToken");
+    return { url: localUrlOf(fields), token, file: bootstrapFile(installation) };
   } catch {
     // Not set up, not readable for this user, or no installation.
     return null;

@@ -16,6 +16,7 @@ import {
 import { command, type Given } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
 import { lastLogLines } from "./last-log-lines.ts";
+import { isPortOfStranger } from "./listener-owner.ts";
 import type { Machine } from "./machine.ts";
 import { printJson } from "./output.ts";
 import { plain } from "./plain-text.ts";
@@ -202,10 +203,11 @@ async function othersReadiness(
   }
 }
 
-/** What runs on this data folder; null when nothing answers. */
+/** What runs on this data folder; null when nothing answers, or only what another user runs. */
 async function running(installation: Installation, machine: Machine): Promise<Bootstrap | null> {
   const bootstrap = readBootstrap(installation);
   if (bootstrap === null) return null;
+  if (isPortOfStranger(bootstrap.localUrl, bootstrapFile(installation))) return null;
   try {
     await clientOf(bootstrap, machine).get("/v2/projects");
   } catch (error) {

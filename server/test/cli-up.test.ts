@@ -1,6 +1,7 @@
 // `slipway up` and `down` on a data folder of their own, and a stored token of a service account:
 // after `up`, commands work without a sign-in.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -136,6 +137,42 @@ test("up shows why a platform does not start", async (t) => {
     assert.match(ended.stderr, message);
   }
 });
+
+test(
+  "no token of the data folder is sent to another user who listens on the platform's port",
+  { skip: process.getuid?.() === 0 ? false : "only root starts a program as another user" },
+  async (t) => {
+    const dataDir = temporaryFolder(t, "data");
+    const program = `const server = require("node:http").createServer((request, response) => {
+      console.log("token", request.headers.authorization);
+      response.end("[]");
+    });
+    server.listen(0, "127.0.0.1", () => console.log(server.address().port));`;
+    const stranger = spawn(process.execPath, ["-e", program], { uid: 65_534, cwd: "/" });
+    const closed = once(stranger, "close");
+    t.after(() => stranger.kill());
+    let printed = "";
+    stranger.stdout.on("data", (chunk: Buffer) => (printed += chunk.toString()));
+    await until("the stranger listens", () => printed.endsWith("\n"));
+    const port = printed.trim();
+    const url = `http://127.0.0.1:${port}`;
+    const tokens = { serviceAccountToken: "a.b.c", operatorToken: "o" };
+    const people = { dashboardUrl: `${url}/dashboard`, ownerEmail: "ada@example.test" };
+    writeFileSync(
+      join(dataDir, "bootstrap.json"),
+      JSON.stringify({ baseUrl: url, localUrl: url, ...tokens, ...people }),
+    );
+    // A platform that does not begin to start is enough here.
+    const env = { SLIPWAY_DATA_DIR: dataDir };
+    const started = await commandsAt(t, { env: { ...env, SLIPWAY_PORT: "many" } })(["up"]).ended;
+    assert.deepEqual([started.code, started.stderr.includes("SLIPWAY_PORT")], [1, true]);
+    const doctor = await commandsAt(t, { env: { ...env, SLIPWAY_PORT: port } })(["doctor"]).ended;
+    assert.match(doctor.stdout, /a program of another user listens on the port of the platform/);
+    stranger.kill();
+    await closed;
+    assert.doesNotMatch(printed, /token Bearer/);
+  },
+);
 
 function readBootstrap(dataDir: string): Record<string, string> {
   return JSON.parse(readFileSync(join(dataDir, "bootstrap.json"), "utf8"));
