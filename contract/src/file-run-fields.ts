@@ -35,7 +35,7 @@ export const fileRunFields = {
   imageDigest: {
     ...given,
     form: /^[A-Za-z0-9_-]{1,8000}$/,
-    allowed: "a digest that …/base-image has answered",
+    allowed: "a digest that …/base-image has returned",
     about: "What the file needs; without it nothing is installed.",
   },
   computeType: {

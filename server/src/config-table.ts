@@ -62,7 +62,7 @@ export const settingTable = {
     "Addresses and ranges (CIDR, separated by commas) of proxies in front of the platform. Their X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are believed and passed on to apps, so each proxy must set these or append to them. Without this setting, everything that comes through a proxy counts as one address, and as http.",
   ),
   SLIPWAY_APP_PAGES_HOST: word("localhost").about(
-    "The name below which each app has a host name of its own, {app}-{project}.{name}, on which its pages run without restrictions; called by its path, browsers sandbox them (Content-Security-Policy: sandbox), because they would share the dashboard's sign-in. localhost needs no DNS and serves browsers on the platform's own machine; any other name needs a DNS record for *.{name}, and should be of another domain than the dashboard's.",
+    "Domain below which each app has a host name of its own, {app}-{project}.{domain}, where its pages run without restrictions. Browsers sandbox pages that are opened by the app's path (Content-Security-Policy: sandbox), because these would share the dashboard's sign-in. localhost needs no DNS, but works only in browsers on the platform's own machine; any other domain needs a DNS record for *.{domain}, and should not be one of the dashboard's.",
   ),
   SLIPWAY_DATA_DIR: text(".slipway").about(
     "Folder for the embedded database, keys, builds and replicas; relative to the folder in which the platform is started.",
@@ -129,7 +129,7 @@ export const settingTable = {
     "Build timeout, from the start of the build until the first replica is started.",
   ),
   SLIPWAY_BUILDS_AT_ONCE: integer("2", 1, 64).about(
-    "How many builds run at the same time; builds that only wait for their app to start do not count. With two or more, one project leaves a slot to others once there is another project.",
+    "How many builds run at the same time; builds that only wait for their app to start do not count. With two or more, the projects of one owner leave one slot to those of others, once there are other owners.",
   ),
   SLIPWAY_RELEASES_KEPT: integer("10", 1, 1000).about(
     "How many releases of an app that took calls can be started again, the live one included: a rollback needs no build. What older ones were made of is deleted.",
@@ -138,7 +138,7 @@ export const settingTable = {
     "Maximum size of a project's /persistent-storage, in GB: uploads beyond it are refused, and replicas that exceed it and keep growing it are ended. A project may set a lower one. Default: no limit except the reserved disk space.",
   ),
   SLIPWAY_REPLICA_DISK_GB: integer(null, 1, 1_000_000).about(
-    "Maximum that a replica (next to its code, in its home folder and /tmp) or a build may write to the disk, in GB; one that writes more is ended. Default: no limit except the reserved disk space.",
+    "Maximum disk space that the files of one replica (those that it adds to its code folder, its home folder and /tmp) or of one build may take, in GB; one that takes more is ended. Default: no limit except the reserved disk space.",
   ),
   SLIPWAY_DISK_RESERVE_MB: integer(null, 16, 1_000_000).about(
     "Disk space reserved for the platform, in MB, half of it as a file in the data folder. With less free space, nothing is built, and replicas and builds that fill the disk are ended. Default: 5 % of the disk, at most 2000.",
@@ -165,7 +165,7 @@ export const settingTable = {
     "How long plain calls are listed, in days.",
   ),
   SLIPWAY_CALL_RECORDS_PER_MINUTE: integer("60", 0, 1_000_000).about(
-    "How many successful plain calls of an app are listed per minute, the first ones of each; a record takes about 0.7 kB in the database. The others are counted. Failed calls and async runs are always listed, and charts and bills count all.",
+    "How many successful plain calls of an app are listed per minute: the first ones of the minute; the others are only counted. A listed call takes about 0.7 kB in the database. Failed calls and async runs are always listed, and charts and bills include every call.",
   ),
   SLIPWAY_RUNS_AT_ONCE: integer("2000", 10, 100_000).about(
     "How many async runs wait for a replica or run at the same time; all others wait in the database.",
@@ -201,7 +201,7 @@ export const settingTable = {
     "TOML file with the pools that replicas run in: provider, region, cores, memory, GPUs and tier of each; default: one pool, this machine, for every provider and region.",
   ),
   SLIPWAY_OVERCOMMIT: integer("100", 1, 1000).about(
-    "Overcommit factor: replicas may reserve so many times the CPU cores and memory of this machine together. GPUs are never shared. A pools file has its own factors.",
+    "Overcommit factor: all replicas together may reserve this many times the CPU cores and the memory of this machine. GPUs are never shared. A pools file has its own factors.",
   ),
   SLIPWAY_SIMULATE_COMPUTE: boolean("false").about(
     "For development: apps that request a GPU or another accelerator that is not there run on the CPU.",

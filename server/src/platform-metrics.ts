@@ -62,9 +62,10 @@ export async function openMetrics({ metrics: config }: Config, parts: Parts): Pr
   const { address, close } = await serveMetrics({ ...config, metrics, log }).catch(
     (cause: unknown) => {
       const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new CannotStart(`Metrics cannot be served: ${reason}. Set SLIPWAY_METRICS_ADDRESS.`, {
-        cause,
-      });
+      throw new CannotStart(
+        `Metrics cannot be served: ${reason}. Set SLIPWAY_METRICS_ADDRESS to an address of this machine and a free port, such as 127.0.0.1:9464.`,
+        { cause },
+      );
     },
   );
   lifecycle.onClose("metrics", close);
@@ -82,7 +83,7 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
   const { driver } = parts;
   metrics.gauge(
     "slipway_driver_up",
-    "1 while what runs replicas, such as the Docker engine, answers.",
+    "1 while the driver can run replicas; 0, for example, while the Docker engine does not answer.",
     () => (driver.outage() === null ? 1 : 0),
   );
   addCalls(metrics, parts);
@@ -144,7 +145,11 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
   metrics.gauge("slipway_replicas", "Replicas by state.", () =>
     byKey("state", Object.entries(scheduler.replicaCounts())),
   );
-  metrics.counter("slipway_replica_starts_total", "Replica starts begun.", () => counters.starts);
+  metrics.counter(
+    "slipway_replica_starts_total",
+    "Replicas that began to start, whether or not they became ready.",
+    () => counters.starts,
+  );
   metrics.counter(
     "slipway_replica_ends_total",
     "Replicas that have ended, for any reason.",
@@ -191,17 +196,17 @@ function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
   );
   metrics.gauge(
     "slipway_replica_memory_bytes",
-    "Memory of a replica, without what could be reclaimed.",
+    "Memory of a replica, without caches that the kernel could reclaim.",
     () => useSamples(({ memoryBytes }) => memoryBytes),
   );
   metrics.counter(
     "slipway_replica_network_receive_bytes_total",
-    "What a replica received over its network.",
+    "Bytes that a replica received over its network.",
     () => useSamples(({ network }) => network?.receivedBytes),
   );
   metrics.counter(
     "slipway_replica_network_transmit_bytes_total",
-    "What a replica sent over its network.",
+    "Bytes that a replica sent over its network.",
     () => useSamples(({ network }) => network?.sentBytes),
   );
   metrics.gauge(
@@ -264,7 +269,7 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
   );
   metrics.histogram(
     "slipway_build_duration_seconds",
-    "From the start of a build to its end.",
+    "Time from the start of a build to its end.",
     queue.durations,
   );
   metrics.gauge(

@@ -262,7 +262,7 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     );
     await page.type("Folder in the repository", "nowhere");
     await page.shows(
-      `gitPath is "nowhere", which is no folder of acme/examples on main; there are settings files in: `,
+      `gitPath is "nowhere", but acme/examples has no such folder on main. Folders with a settings file: `,
     );
     await page.type("Folder in the repository", "<img src=x onerror='window.hacked=1'>");
     await page.shows("but must be one of aws, local.");

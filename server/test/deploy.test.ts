@@ -153,14 +153,17 @@ test("what cannot be built ends as build_failure, with the reason and what to do
       { gitRepo: "acme/image" },
       /root, .* but there is Dockerfile, which the process driver cannot build; the docker driver does/,
     ],
-    [{ dockerfilePath: "README.md" }, /process driver does not do; the docker driver does/],
+    [
+      { dockerfilePath: "README.md" },
+      /process driver does not build Dockerfiles; the docker driver does/,
+    ],
     [{ gitBranch: "nope" }, /^The branch "nope" does not exist in acme\/app; it has: main\./],
     [{ gitRepo: "acme/none" }, /does not exist, or it is private/],
     [{ gitRepo: "acme/bad" }, /hardware\.cpu in cerebrium\.toml/],
     [{ gitRepo: "acme/cmd" }, /^Command 1 of shell_commands ended with exit code 7: exit 7\./],
     [
       { runtime: "custom", dockerfilePath: "README.md" },
-      /process driver does not do; the docker driver does/,
+      /process driver does not build Dockerfiles; the docker driver does/,
     ],
   ];
   for (const [index, [request, expected]] of cases.entries()) {

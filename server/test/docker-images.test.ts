@@ -155,7 +155,7 @@ test("an app's own Dockerfile decides, and its .dockerignore is honoured", { ski
   );
   await refused(
     builds.build({ "docker/own": dockerfile("RUN exit 7") }, { plan }),
-    /^Step \d\/\d: RUN exit 7: this ended with exit code 7\. .*Fix the Dockerfile/,
+    /^Step \d\/\d: RUN exit 7: this step ended with exit code 7\. .*Fix the Dockerfile/,
   );
   await refused(
     builds.build({ "docker/own": "FORM x" }, { plan }),

@@ -86,7 +86,7 @@ test("a file that cannot be read fails the build with its name, line and byte, i
     ],
     [
       { ...main, "slipway.toml": Buffer.alloc(1_000_001, "#") },
-      "slipway.toml is larger than 1 MB, the most that is read of such a file. Make it shorter.",
+      "slipway.toml is larger than 1 MB, the maximum for such a file. Make it smaller.",
     ],
     [
       { ...main, "requirements.txt": latin("six\nidna # caf\xe9\n") },

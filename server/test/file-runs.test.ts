@@ -392,7 +392,7 @@ describe("what cannot run", () => {
     "a digest of nobody": [
       { query: { ...query, imageDigest: "abc" }, tar: evil(main) },
       400,
-      /imageDigest is none/,
+      /imageDigest is not a digest that/,
     ],
     "hardware of no machine": [
       { query: { ...query, cpu: "9999" }, tar: evil(main) },
@@ -472,14 +472,14 @@ describe("what cannot run", () => {
     const api = await startManagementApi(t);
     const path = `/v3/projects/${api.projectId}/apps/made/base-image`;
     const bodies: readonly [unknown, RegExp][] = [
-      [{ dependencies: { pip: { numpy: 1 } } }, /^dependencies\.pip\.numpy is not as it must be/],
-      [{ shellCommands: ["*"] }, /^shellCommands\.0 is not as it must be/],
+      [{ dependencies: { pip: { numpy: 1 } } }, /^dependencies\.pip\.numpy is not valid/],
+      [{ shellCommands: ["*"] }, /^shellCommands\.0 is not valid/],
       [
         { dependencies: { pip: { numpy: "1\n2" } } },
         /dependencies\.pip in config_toml, package "numpy",/,
       ],
       [{ baseImageURI: "not an image" }, /docker_base_image_url/],
-      [[], /^The body is not as it must be/],
+      [[], /^The body is not valid/],
     ];
     for (const [body, message] of bodies) {
       const answer = await api.call("POST", path, { body });

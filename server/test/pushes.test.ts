@@ -74,7 +74,10 @@ async function knowsRepeatedDelivery({ app }: Step): Promise<void> {
   // Under another id it is a new delivery, of a commit that is known.
   const headers = signed(sent?.body ?? "", app.hook.secret);
   await fetch(app.hook.url, { method: "POST", body: sent?.body ?? "", headers });
-  assert.match((await verdict(app)).reason, /is still the newest commit of main, and nothing new$/);
+  assert.match(
+    (await verdict(app)).reason,
+    /is still the newest commit of main and was handled before$/,
+  );
 }
 
 async function ignoresOtherRefs({ app, push }: Step): Promise<void> {
@@ -98,7 +101,7 @@ async function honoursSkipMark({ app, push }: Step): Promise<void> {
   await push("main");
   assert.equal(
     (await verdict(app)).reason,
-    `the message of ${commit.slice(0, 7)} says [skip deploy]`,
+    `the message of ${commit.slice(0, 7)} contains [skip deploy]`,
   );
 }
 

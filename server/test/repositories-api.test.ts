@@ -132,7 +132,13 @@ for (const [kind, answers] of Object.entries(hostKinds)) {
     const refused = (await ask("", {})).body;
     assert.deepEqual(refused, {
       items: ["own/used"],
-      hosts: [{ host: git.host, hasMore: false, problem: "It answered 401." }],
+      hosts: [
+        {
+          host: git.host,
+          hasMore: false,
+          problem: "It answered with status 401. Check the token of the project for this host.",
+        },
+      ],
     });
   });
 }
@@ -142,7 +148,8 @@ test("a host whose API is another one, or is not reached, is named, and the rest
     intercept: apiOf({ "/api/v1/repos/search": () => ({ data: "none" }) }),
   });
   await putToken(other, "s3cret-t0ken");
-  const problem = "Its API is none of GitHub, GitLab, Gitea and Forgejo.";
+  const problem =
+    "It has none of the APIs of GitHub, GitLab, Gitea and Forgejo. Type the address of the repository instead.";
   assert.deepEqual((await other.ask("", {})).body.hosts, [
     { host: other.git.host, hasMore: false, problem },
   ]);
@@ -272,7 +279,7 @@ test("a settings file is read as a build does: no link, no folder that is not th
   });
   const root = await ask("/settings", { gitRepo: "acme/app" });
   const tooLarge =
-    "slipway.toml is larger than 1 MB, the most that is read of such a file. Make it shorter.";
+    "slipway.toml is larger than 1 MB, the maximum for such a file. Make it smaller.";
   assert.deepEqual(root.body.file, {
     name: "slipway.toml",
     settings: [],
@@ -299,11 +306,11 @@ test("a settings file is read as a build does: no link, no folder that is not th
   }
   for (const gitPath of ["nowhere", "main.py", "--full-name"]) {
     const answer = await ask("/settings", { gitRepo: "acme/app", gitPath });
-    const why = `gitPath is ${JSON.stringify(gitPath)}, which is no folder of acme/app on main; there are settings files in: the root, encoded.`;
+    const why = `gitPath is ${JSON.stringify(gitPath)}, but acme/app has no such folder on main. Folders with a settings file: the root, encoded.`;
     assert.deepEqual([answer.status, answer.body.message], [422, why]);
   }
   const branch = await ask("/settings", { gitRepo: "acme/app", gitBranch: "gone" });
-  const what = 'gitBranch is "gone", which is no branch, tag or commit of acme/app.';
+  const what = 'gitBranch is "gone", but acme/app has no branch, tag or commit of that name.';
   assert.deepEqual([branch.status, branch.body.message], [422, what]);
   const head = await git.git("acme", "app", ["rev-parse", "main"]);
   await git.git("acme", "app", ["tag", "--annotate", "--message", "One", "v1", head]);
@@ -376,7 +383,7 @@ test("nothing is asked of hosts that builds may not fetch from, and nobody asks 
   const empty = await ask("/branches", { gitRepo: "acme/empty" });
   assert.deepEqual(
     [empty.status, empty.body.message],
-    [422, "gitRepo is acme/empty, which has no branches yet."],
+    [422, "gitRepo is acme/empty, which has no branches yet: push a commit to it first."],
   );
   const billing = await api.issue({ kind: "service_account", role: "billing" });
   assert.equal((await ask("/branches", { gitRepo: "acme/app" }, billing)).status, 403);

@@ -127,7 +127,7 @@ export function checkTextSize(bytes: number, name: string): void {
   if (bytes <= textBytesMax) return;
   throw new Fault(
     "invalid",
-    `${name} is larger than 1 MB, the most that is read of such a file. Make it shorter.`,
+    `${name} is larger than 1 MB, the maximum for such a file. Make it smaller.`,
   );
 }
 

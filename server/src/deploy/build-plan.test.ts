@@ -218,7 +218,7 @@ test("a line for pip that names a variable which is no build secret is a warning
   const [warning, ...more] = planned({ files, body: { buildSecrets: ["B"] } }).warnings;
   assert.match(
     warning ?? "",
-    /name \$\{A_VERSION\}, which is no build secret: .*secrets = \["A_VERSION"\] below \[slipway\.build\]/,
+    /use \$\{A_VERSION\}, but the build has no secret of that name.*below \[slipway\.build\] in the TOML file: secrets = \["A_VERSION"\]\.$/,
   );
   assert.deepEqual(more, []);
   assert.deepEqual(planned({ files, body: { buildSecrets: ["A_VERSION", "B"] } }).warnings, []);
@@ -303,7 +303,7 @@ test("what the driver cannot do is said with what to do instead; a Dockerfile or
   const body = { runtime: "custom", dockerfilePath: "Dockerfile" };
   assert.match(
     refusal({ files, body, capabilities: none }),
-    /process driver does not do; the docker driver does .*leave dockerfilePath out/,
+    /process driver does not build Dockerfiles; the docker driver does .*remove dockerfilePath/,
   );
   const closed = { toml: '[cerebrium.deployment]\negress_cidrs = ["203.0.113.0/24"]\n' };
   assert.match(

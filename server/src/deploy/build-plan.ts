@@ -109,7 +109,7 @@ function unknownVariables({ requirements: lines, secretNames }: BuildPlan): stri
   if (unknown.length === 0) return [];
   const list = unknown.map((name) => JSON.stringify(name)).join(", ");
   return [
-    `The app's packages name ${unknown.map((name) => `\${${name}}`).join(", ")}, which is no build secret: set it as a secret, and add secrets = [${list}] below [slipway.build].`,
+    `The app's packages use ${unknown.map((name) => `\${${name}}`).join(", ")}, but the build has no secret of that name, so pip keeps the text as it is. Create the secret, and add it below [slipway.build] in the TOML file: secrets = [${list}].`,
   ];
 }
 

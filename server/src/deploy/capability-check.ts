@@ -46,12 +46,12 @@ export function checkCapabilities(
   if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
     return {
       warnings,
-      refusal: `The app is built from a Dockerfile (${settings.dockerfilePath}), which the ${driver} driver does not do; ${otherDriverDoes}. Let the operator choose it, or leave dockerfilePath out, and name the app's packages and entrypoint instead.`,
+      refusal: `dockerfilePath is ${settings.dockerfilePath}, but the ${driver} driver does not build Dockerfiles; ${otherDriverDoes}. Ask the operator to switch to it, or remove dockerfilePath and set the app's packages and entrypoint instead.`,
     };
   }
   if (settings.baseImage !== defaultBaseImage && !capabilities.baseImage) {
     warnings.push(
-      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself and does not use images; ${otherDriverDoes}. Until the operator chooses it, whatever the app needs from its image must be installed on the machine.`,
+      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself and does not use images; ${otherDriverDoes}. Until the operator switches to it, whatever the app needs from its image must be installed on the machine.`,
     );
   }
   if (wanted.hasDockerAuth && !capabilities.baseImage) {
@@ -61,12 +61,12 @@ export function checkCapabilities(
   }
   if (aptPackages.length > 0 && !capabilities.aptPackages) {
     warnings.push(
-      `the ${driver} driver does not install system packages (${shortList(aptPackages)}); ${otherDriverDoes}. The packages of the machine are used: install them there, or let the operator choose that driver.`,
+      `the ${driver} driver does not install system packages (${shortList(aptPackages)}); ${otherDriverDoes}. The packages of the machine are used: install them there, or ask the operator to switch to that driver.`,
     );
   }
   if (condaPackages.length > 0 && !capabilities.condaPackages) {
     warnings.push(
-      `the ${driver} driver does not install conda packages (${shortList(condaPackages)}); ${otherDriverDoes}. Let the operator choose it, or list them under dependencies.pip if pip has them.`,
+      `the ${driver} driver does not install conda packages (${shortList(condaPackages)}); ${otherDriverDoes}. Ask the operator to switch to it, or list them under dependencies.pip if pip has them.`,
     );
   }
   if (settings.containerRuntime !== null && capabilities.containerRuntimes === null) {

@@ -38,7 +38,7 @@ test("a Dockerfile without a main.py: what to set with the docker driver, and wh
       `${missing}Dockerfile, which the process driver cannot build; the docker driver does`,
     ),
   );
-  assert.ok(asProcess.includes(`Let the operator choose it, and ${set}.`));
+  assert.ok(asProcess.includes(`Ask the operator to switch to it, and ${set}.`));
   assert.match(
     asProcess,
     /without its Dockerfile, set runtime to custom and entrypoint to its start command/,

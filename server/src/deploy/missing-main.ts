@@ -61,7 +61,7 @@ function withDockerfile(app: AppWithoutMain, dockerfiles: readonly string[]): st
     const port = "and port to the port that the app listens on";
     return `${listed(dockerfiles)}. To have the app built from it, ${setting}, ${port}.${subfolderHint(app.settings, first)}`;
   }
-  return `${listed(dockerfiles)}, which the ${app.driver} driver cannot build; the ${imageDriver} driver does (SLIPWAY_DRIVER=${imageDriver}). Let the operator choose it, and ${setting}. To run the app without its Dockerfile, ${startCommand}, and name its packages in a requirements.txt.`;
+  return `${listed(dockerfiles)}, which the ${app.driver} driver cannot build; the ${imageDriver} driver does (SLIPWAY_DRIVER=${imageDriver}). Ask the operator to switch to it, and ${setting}. To run the app without its Dockerfile, ${startCommand}, and list its packages in a requirements.txt.`;
 }
 
 /** A hint about a Dockerfile in a subfolder: a Dockerfile copies from the app's folder. */

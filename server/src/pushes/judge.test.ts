@@ -166,11 +166,11 @@ test("the newest commit is built unless it is known, marked, elsewhere, or deplo
   assert.equal(reason({ isTouched: false }), "ignored: nothing below apps/chat changed");
   assert.equal(
     reason({ message: "Docs\n\n[Skip Deploy]" }),
-    "ignored: the message of da15608 says [skip deploy]",
+    "ignored: the message of da15608 contains [skip deploy]",
   );
   assert.equal(
     reason({ isSeen: true }),
-    "ignored: da15608 is still the newest commit of release, and nothing new",
+    "ignored: da15608 is still the newest commit of release and was handled before",
   );
   assert.equal(judgeApp(app), null);
   assert.equal(judgeApp({ ...app, gitAutoDeploy: false })?.reason, "gitAutoDeploy is false");

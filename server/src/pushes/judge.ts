@@ -140,8 +140,11 @@ export type BranchHead = {
 export function judgeHead(app: PushedApp, head: BranchHead): Judgement {
   const commit = head.commit.slice(0, 7);
   if (head.isSeen)
-    return ignored(`${commit} is still the newest commit of ${app.gitBranch}, and nothing new`);
-  if (skipMark.test(head.message)) return ignored(`the message of ${commit} says [skip deploy]`);
+    return ignored(
+      `${commit} is still the newest commit of ${app.gitBranch} and was handled before`,
+    );
+  if (skipMark.test(head.message))
+    return ignored(`the message of ${commit} contains [skip deploy]`);
   if (head.isTouched === false) return ignored(untouchedReason(app));
   return { verdict: "built", reason: `a build of ${commit} was started` };
 }

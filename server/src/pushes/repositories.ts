@@ -112,7 +112,10 @@ export class Repositories {
       await this.#parts.remote.branches({ projectId, gitRepo: canonical }, signal),
     );
     if (found.branches.length === 0)
-      throw new Fault("not_usable", `gitRepo is ${canonical}, which has no branches yet.`);
+      throw new Fault(
+        "not_usable",
+        `gitRepo is ${canonical}, which has no branches yet: push a commit to it first.`,
+      );
     return { gitRepo: canonical, ...found };
   }
 
@@ -133,14 +136,14 @@ export class Repositories {
     if (missing === "branch")
       throw new Fault(
         "not_usable",
-        `gitBranch is ${shown(branch)}, which is no branch, tag or commit of ${gitRepo}.`,
+        `gitBranch is ${shown(branch)}, but ${gitRepo} has no branch, tag or commit of that name.`,
       );
     if (missing === "folder") {
       const known = found.folders.slice(0, 10).map((one) => one || "the root");
-      const hint = known.length === 0 ? "" : `; there are settings files in: ${known.join(", ")}`;
+      const hint = known.length === 0 ? "" : `. Folders with a settings file: ${known.join(", ")}`;
       throw new Fault(
         "not_usable",
-        `gitPath is ${shown(folder)}, which is no folder of ${gitRepo} on ${branch}${hint}.`,
+        `gitPath is ${shown(folder)}, but ${gitRepo} has no such folder on ${branch}${hint}.`,
       );
     }
     return { ...found, file: toml === null ? null : this.#checked(toml) };
@@ -159,7 +162,8 @@ export class Repositories {
     const kinds = kindsOf(host);
     if (credential?.kind !== "token" || kinds.length === 0) return null;
     const failed = { host, names: [], hasMore: false };
-    let problem = "Its API is none of GitHub, GitLab, Gitea and Forgejo.";
+    let problem =
+      "It has none of the APIs of GitHub, GitLab, Gitea and Forgejo. Type the address of the repository instead.";
     for (const kind of kinds) {
       const answer = await this.#askKind(kind, { source, credential }, search);
       if ("names" in answer) {
@@ -198,7 +202,12 @@ export class Repositories {
         answer.status === 200 ? readRepositories(kind, answer.firstBytes.toString()) : null;
       const isOther = answer.status === 200 || answer.status === 404;
       if (read === null)
-        return { problem: isOther ? null : `It answered ${answer.status}.`, isFinal: false };
+        return {
+          problem: isOther
+            ? null
+            : `It answered with status ${answer.status}. Check the token of the project for this host.`,
+          isFinal: false,
+        };
       names.push(...read.names);
       ({ hasMore } = read);
     }

@@ -30,7 +30,7 @@ export function environmentText(body: Buffer): string {
       issue === undefined || issue.path.length === 0 ? "The body" : issue.path.join(".");
     throw new Fault(
       "invalid",
-      `${field} is not as it must be: ${issue?.message ?? "of another form"}.`,
+      `${field} is not valid: ${issue?.message ?? "it has another form than the route's"}.`,
     );
   }
   const { dependencies, preBuildCommands, shellCommands, baseImageURI } = request.data;
@@ -54,7 +54,7 @@ export function digestOf(text: string): string {
   if (digest.length <= digestLengthMax && Buffer.byteLength(text) <= textBytesMax) return digest;
   throw new Fault(
     "too_large",
-    "The packages and commands are too many for a file that runs once: deploy an app instead.",
+    `The packages and commands of the file are too long: compressed they have ${digest.length} characters, and at most ${digestLengthMax} are possible (${textBytesMax} bytes before that). Shorten them, or deploy an app instead.`,
   );
 }
 
@@ -69,7 +69,7 @@ export function textOfDigest(digest: string): string {
     );
   } catch (error) {
     const message =
-      "imageDigest is none that …/base-image has answered: ask for one again, or leave it out.";
+      "imageDigest is not a digest that …/base-image has returned: request a new one there, or leave it out.";
     throw new Fault("invalid", message, { cause: error });
   }
 }

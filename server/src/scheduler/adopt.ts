@@ -67,7 +67,7 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
   if (others > 0) {
     log.warn(
       { replicas: others },
-      "replicas of other data folders, or of another driver, are left alone: their rows end when those start again (see the table instances)",
+      "the database has replicas of other data folders or of another driver, which this platform leaves alone: they end when a platform with that data folder and driver starts (the table instances lists the folders)",
     );
   }
 }

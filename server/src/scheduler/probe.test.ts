@@ -60,7 +60,7 @@ test("a refused connection is told as such", async (t) => {
   const tcp = await probe({ address, endpoint: "", timeoutMs: 5000, signal: t.signal });
   assert.deepEqual(tcp, {
     ok: false,
-    reason: `Nothing listens on port ${address.port}: the app must listen on the port in its settings (port), or, if that is 0, on the one in its variable PORT.`,
+    reason: `Nothing listens on port ${address.port}: the app must listen on the port in its settings (port), or, if that is 0, on the one in its environment variable PORT.`,
   });
   const http = await probe({ address, endpoint: "/ready", timeoutMs: 5000, signal: t.signal });
   assert.deepEqual(http, { ok: false, reason: tcp.ok ? "" : tcp.reason });

@@ -117,7 +117,9 @@ function isRefused(error: Error): boolean {
 }
 
 function nothingListens(address: Address): string {
-  return `Nothing listens on ${hostAndPort(address)}: the app must listen on the port in its settings (port), or, if that is 0, on the one in its variable PORT.`;
+  if ("path" in address)
+    return "Nothing listens on the app's socket: it is still starting, or has failed to start; see its log.";
+  return `Nothing listens on ${hostAndPort(address)}: the app must listen on the port in its settings (port), or, if that is 0, on the one in its environment variable PORT.`;
 }
 
 function hostAndPort(address: Address): string {

@@ -44,7 +44,7 @@ export async function prepareRuntimeRole(client: Client, log: Log): Promise<void
     const { name, user } = role;
     log.warn(
       { reason: role.reason },
-      `only triggers protect the audit log and the ledger from changes, and the database user ${user} could turn them off: ask a database administrator to run CREATE ROLE "${name}" NOLOGIN; GRANT "${name}" TO "${user}"; and start again`,
+      `the database user ${user} can turn off the triggers that protect the audit log and the ledger from changes, since it cannot work as the role ${name}: ask a database administrator to run CREATE ROLE "${name}" NOLOGIN (if it is missing); GRANT "${name}" TO "${user}"; then restart the platform`,
     );
     return;
   }

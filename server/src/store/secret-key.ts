@@ -43,12 +43,15 @@ function readKeyFile(path: string): string[] | null {
     text = readFileSync(path, "utf8").trim();
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
-    throw new CannotStart(`The secret key cannot be read from ${path}.`, { cause: error });
+    throw new CannotStart(
+      `The secret key cannot be read from ${path}: ${error instanceof Error ? error.message : String(error)}.`,
+      { cause: error },
+    );
   }
   const keys = text.split(",").map((key) => key.trim());
   if (keys.every((key) => /^[0-9a-f]{64}$/i.test(key))) return keys;
   throw new CannotStart(
-    `${path} does not hold a secret key of 64 hexadecimal digits (its content is not shown).`,
+    `${path} must contain a secret key of 64 hexadecimal digits, or several with commas between them, but contains something else (not shown here). Restore the file from a backup, or set SLIPWAY_SECRET_KEY to the key.`,
   );
 }
 

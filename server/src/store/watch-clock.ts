@@ -25,11 +25,14 @@ export async function watchClock(
     clock.unsettle();
     log.info(
       { seconds },
-      "the platform was away for long, or the clock is ahead: nothing is removed for its age for a day",
+      "the platform was down for more than a day, or the machine's clock is ahead: for a day, no data is deleted for its age",
     );
   } else if (passedMs < -backMsMin) {
     clock.unsettle();
-    log.warn({ seconds }, "the machine's clock is behind what the database has seen; check it");
+    log.warn(
+      { seconds },
+      "the machine's clock is behind the latest time in the database: set it right; for a day, no data is deleted for its age",
+    );
   }
   // Each reading of the clock reports its steps.
   const turn = (): Promise<void> => Promise.resolve(void clock.now());

@@ -119,7 +119,10 @@ export class Forwarder {
     };
     const sending = sendBatches(lease, parts)
       .catch((error: unknown) =>
-        log.error({ err: error, forwarding: lease.id }, "sending entries on failed"),
+        log.error(
+          { err: error, forwarding: lease.id },
+          "audit entries could not be forwarded; they will be sent again",
+        ),
       )
       .finally(() => {
         underWay.delete(sending);

@@ -90,7 +90,7 @@ export class BudgetWatch {
     } catch (error) {
       log.error(
         { err: error, projectId: budget.projectId, appId: budget.appId },
-        "a budget could not be looked at",
+        "a budget could not be checked: until a later check succeeds, it neither warns nor stops anything",
       );
     }
   }

@@ -5,6 +5,7 @@ import { lstat, readFile, readlink, realpath, rm } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
 import { readPointers, type Pointer } from "./git-lfs.ts";
+import { followedMax } from "./git-links.ts";
 import type { Fetch, GitRuns } from "./git-runs.ts";
 import type { TreeListing } from "./git-tree.ts";
 
@@ -48,7 +49,7 @@ export async function reportFindings(
     removedCount += 1;
     if (removedCount > linksShownMax) continue;
     warn(
-      `the link ${link} points outside the app's folder (to ${target}) and was left out: the repository has nothing there, too much, or too many such links.`,
+      `the link ${link} points outside the app's folder, to ${target}, and was left out. Only links to a file or folder of the same repository are followed, at most ${followedMax} of them, while the files are not too many or too large. Copy the files into the app's folder, or set gitPath to a folder that also contains them.`,
     );
   }
   const moreCount = removedCount - linksShownMax;

@@ -9,7 +9,7 @@ import type { GitResult, GitRun } from "./git-command.ts";
 import { joined, TreeReader, type TreeLimits, type TreeListing } from "./git-tree.ts";
 
 /** The maximum number of links that are replaced; the others stay links. */
-const followedMax = 20;
+export const followedMax = 20;
 
 type LinkRequest = {
   readonly commit: string;

@@ -115,10 +115,9 @@ function addressOf(submodule: {
   if (address?.ok === true) return address.value;
   const why =
     address === null
-      ? "its address leads out of the git host"
-      : "its address is not one that is fetched from";
-  const how = "Submodules come from the hosts of SLIPWAY_GIT_URL and SLIPWAY_GIT_HOSTS";
-  throw refused(path, `${why}: ${JSON.stringify(withoutUser(url).slice(0, 200))}. ${how}`);
+      ? "leads out of the git host of this repository. Write its whole URL in .gitmodules"
+      : "is not on a git host that this platform fetches from. Change it in .gitmodules, or ask the operator to add its host to SLIPWAY_GIT_HOSTS";
+  throw refused(path, `its address ${JSON.stringify(withoutUser(url).slice(0, 200))} ${why}`);
 }
 
 /**

@@ -41,7 +41,7 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
     return `${engineIsDown} Then ${buildAgain}.`;
   }
   if (/no space left on device/i.test(`${output}${reason}`)) {
-    return "The disk of the Docker engine is full; the operator has to free up space.";
+    return `The disk of the Docker engine is full. The operator has to free up space on it (docker system df shows what takes it); then ${buildAgain}.`;
   }
   if (image !== null) return explainPull(baseImage ?? image, reason, hasAuth);
   if (failure.engineReason !== null)
@@ -69,7 +69,7 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
     return `A step of the Dockerfile asks for ${flag}, which no build gets here: leave it out, and ${buildAgain}.`;
   }
   if (step === null && title?.startsWith("Step ") === true) {
-    return `${shown(title)}: this ${end}.${quotedLine(output)} Fix the Dockerfile and ${buildAgain}.`;
+    return `${shown(title)}: this step ${end}.${quotedLine(output)} Fix the Dockerfile and ${buildAgain}.`;
   }
   return `The image could not be built: ${step === null ? "" : `${step.title}: `}${shown(reason === "" ? "the builder does not say why" : reason)}.${quotedLine(output)} See the output above, and ${buildAgain}.`;
 }

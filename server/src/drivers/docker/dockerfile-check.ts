@@ -46,12 +46,12 @@ export function checkDockerfile(text: string, path: string): string {
   const { characters, copied } = growthOf(lines, escape === "`" ? "`" : "\\");
   if (characters > expandedMax) {
     throw new BuildFailed(
-      `${path} can grow to ${characters >= 1e15 ? "over 1e15" : characters} characters when its variables are put in. At most ${expandedMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
+      `${path} can grow to ${characters >= 1e15 ? "over 1e15" : characters} characters when its variables are put in. At most ${expandedMax} are allowed: use fewer variables in the values of ARG and ENV, and ${buildAgain}.`,
     );
   }
   if (copied > copiedMax) {
     throw new BuildFailed(
-      `Instructions of ${path} can grow so long when its variables are put in that the engine would read them for minutes (one of 300,000 characters is about the limit): let ARG and ENV name fewer others, and ${buildAgain}.`,
+      `Instructions of ${path} can grow so long when its variables are put in that the engine would read them for minutes (one of 300,000 characters is about the limit): use fewer variables in the values of ARG and ENV, and ${buildAgain}.`,
     );
   }
   const refused = lines

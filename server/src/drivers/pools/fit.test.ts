@@ -92,6 +92,6 @@ test("a refusal is of what was asked, where the rest is not known yet", () => {
   );
   assert.match(
     whyNever(pools, { region: "us-1" }) ?? "",
-    /^The app requests region us-1, but the platform has only any provider eu-1 \(protected\)\./,
+    /^The app requests region us-1, but the platform has only any provider, region eu-1, computeTier protected\./,
   );
 });

@@ -130,14 +130,18 @@ function whyNotThere(
 ): string {
   const { types, provider, region, tier, advised } = wanted;
   const limits = limitNames({ provider, region, tier });
-  const locations = pools.map(
-    (pool) => `${pool.provider ?? "any provider"} ${pool.region ?? "any region"} (${pool.tier})`,
+  const locations = pools.map((pool) =>
+    [
+      pool.provider === null ? "any provider" : `provider ${pool.provider}`,
+      pool.region === null ? "any region" : `region ${pool.region}`,
+      `computeTier ${pool.tier}`,
+    ].join(", "),
   );
   const request =
     types.length === 0
       ? limits.join(", ")
       : `compute ${types.join(" or ")} with ${limits.join(", ")}`;
-  return `The app requests ${request}, but the platform has ${types.length === 0 ? "only" : "it only with"} ${[...new Set(locations)].join(", ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
+  return `The app requests ${request}, but the platform has ${types.length === 0 ? "only" : "it only with"} ${[...new Set(locations)].join("; or ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
 }
 
 type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };

@@ -124,7 +124,7 @@ describe("an app that fits nowhere learns what would fit", () => {
     );
     assert.match(
       whyNever(pools, { ...gpu, provider: "aws", region: "us-1" }) ?? "",
-      /^The app requests compute ADA_L4 with provider aws, region us-1, but the platform has it only with local eu-north-1 \(protected\)\. Change provider, region or computeTier/,
+      /^The app requests compute ADA_L4 with provider aws, region us-1, but the platform has it only with provider local, region eu-north-1, computeTier protected\. Change provider, region or computeTier/,
     );
     assert.match(
       whyNever(pools, { ...gpu, gpuCount: 8 }) ?? "",
@@ -136,7 +136,7 @@ describe("an app that fits nowhere learns what would fit", () => {
     );
     assert.match(
       whyNever(pools, { compute: ["CPU"], computeTier: "protected" }) ?? "",
-      /with computeTier protected, .* any provider any region \(interruptible\)/,
+      /with computeTier protected, .* any provider, any region, computeTier interruptible/,
     );
   });
 

@@ -78,7 +78,7 @@ export class ProcessBuilder implements Builder {
   async build(plan: BuildPlan, context: BuildContext): Promise<Artifact> {
     if (plan.dockerfilePath !== null) {
       throw new BuildFailed(
-        "The process driver does not build from a Dockerfile; the docker driver does (SLIPWAY_DRIVER=docker). Let the operator choose it, or leave dockerfilePath out, and name the app's packages and entrypoint instead.",
+        "The process driver does not build Dockerfiles; the docker driver does (SLIPWAY_DRIVER=docker). Ask the operator to switch to it, or remove dockerfilePath and set the app's packages and entrypoint instead.",
       );
     }
     const refusal = this.#options.disk.buildRefusal();
