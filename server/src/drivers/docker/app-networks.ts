@@ -4,6 +4,7 @@
 // replica starts faster.
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { NetworkInspectInfo } from "dockerode";
 import { limitEgress } from "#drivers/app-firewall-machine.ts";
 import { installationLength, type Firewall } from "#drivers/app-firewall.ts";
@@ -13,6 +14,7 @@ import { chooseSubnet, subnetsRange } from "./app-subnet.ts";
 import { labels } from "./container-spec.ts";
 import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
 import type { KeyedNames } from "./keyed-names.ts";
+import type { MachineFiles } from "./own-container.ts";
 import type { DriverParts } from "#drivers/opened-driver.ts";
 
 export type AppNetworksOptions = Pick<DriverParts, "clock" | "installationId"> & {
@@ -21,6 +23,7 @@ export type AppNetworksOptions = Pick<DriverParts, "clock" | "installationId"> &
   /** Distinguishes the interfaces of this installation; see `Firewall`. */
   readonly installation: string;
   readonly firewall: Firewall | null;
+  readonly machine: MachineFiles;
 };
 
 /** The interfaces of apps' networks on the machine, for the firewall. */
@@ -63,7 +66,7 @@ export class AppNetworks {
     const name = this.nameOf(owner);
     this.#usedAtMs.set(name, this.#options.clock.monotonicMs());
     await this.#inTurn(name, async () => {
-      const { firewall } = this.#options;
+      const { firewall, machine } = this.#options;
       // The engine is asked each time, since somebody may have removed the network.
       const createdInterface = await this.#interfaceOf(name);
       const bridge = createdInterface ?? this.#bridgeOf(owner);
@@ -73,9 +76,8 @@ export class AppNetworks {
       // Lets apps' calls reach the platform's loopback address; without the right to write this
       // file they cannot. The file is written each time, since the engine makes the interface anew
       // after a restart of the machine.
-      await writeFile(`/proc/sys/net/ipv4/conf/${bridge}/route_localnet`, "1").catch(
-        () => undefined,
-      );
+      const file = `/proc/sys/net/ipv4/conf/${bridge}/route_localnet`;
+      await writeFile(join(machine.root, file), "1").catch(() => undefined);
     });
     return name;
   }

@@ -93,7 +93,8 @@ export class BuildSteps {
     const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
     const runsStep = (pid: string): boolean => readText(`/proc/${pid}/cgroup`).includes(id);
     const stepPid = pids.toReversed().find(runsStep);
-    const firstGroup = stepPid === undefined ? [] : groupOfProcess(stepPid, id);
+    const firstGroup =
+      stepPid === undefined ? [] : groupOfProcess(stepPid, { name: id, ...this.#machine });
     this.#parents = firstGroup.map((part) => ({ ...part, folder: dirname(part.folder) }));
     return firstGroup;
   }

@@ -17,7 +17,6 @@ import { StorageFiles } from "#drivers/storage-files.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { buildLimits } from "#drivers/process/cgroup.ts";
-import { readText } from "#drivers/process/read-text.ts";
 import { bridges, defaultBridge, installationInUse } from "./app-networks.ts";
 import { BuildSegment, segmentObstacle, type BuildSegmentOptions } from "./build-segment.ts";
 import { DockerBuilder, type DockerBuilderOptions } from "./builder.ts";
@@ -72,16 +71,15 @@ export async function openDockerDriver(
 ): Promise<OpenedDriver> {
   const placement = await openPlacement(config, { log, lifecycle, clock });
   const engine = await connect(config.docker.host);
-  const installation =
-    (await installationInUse(engine, installationId)) ??
-    installationOf(await realpath(config.dataDir));
   const { storageDir, containersDir } = config.paths;
-  const { mountedStorageDir, machine } = await findSharedPaths(engine, {
-    dataDir: config.dataDir,
+  const { mountedDataDir, mountedStorageDir, machine } = await findSharedPaths(engine, {
+    dataDir: await realpath(config.dataDir),
     storageDir,
-    mountinfo: readText("/proc/self/mountinfo"),
+    processes: "/proc",
     isRoot: process.getuid?.() === 0,
   });
+  const installation =
+    (await installationInUse(engine, installationId)) ?? installationOf(mountedDataDir);
   const firewall = await openFirewall(config, { engine, installation });
   warnOfOpenNetworks(config, firewall, log);
   const disk = await openDisk(config, false, { log, lifecycle, clock });

@@ -1,9 +1,11 @@
 // The container in which the platform itself may run. Apps are containers beside it, whose folders,
 // addresses and processes are those of the machine: the platform's container has to share them.
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { ContainerInspectInfo, HostConfig } from "dockerode";
+import type { ContainerInspectInfo } from "dockerode";
 import { CannotStart } from "#lib/cannot-start.ts";
-import { unlessStatus, type Engine } from "./engine.ts";
+import { readText } from "#drivers/process/read-text.ts";
+import { unlessStatus, type Engine, type EngineFacts } from "./engine.ts";
 
 /** How this process reaches files of the engine's machine, which may be outside its container. */
 export type MachineFiles = {
@@ -16,14 +18,10 @@ export type MachineFiles = {
 /** The files of the machine for a process that is in no container. */
 export const sameFiles: MachineFiles = { root: "", mountinfo: "/proc/self/mountinfo" };
 
-/**
- * For root in a container that sees the machine's processes, of which the first one has the
- * machine's files.
- */
-const filesOfFirst: MachineFiles = { root: "/proc/1/root", mountinfo: "/proc/1/mountinfo" };
-
 /** What the platform and the engine's machine share. */
 export type SharedPaths = {
+  /** The data folder, which no other platform of the machine has under this name. */
+  readonly mountedDataDir: string;
   /** The folder with the storage of apps, as the engine names it. */
   readonly mountedStorageDir: string;
   readonly machine: MachineFiles;
@@ -32,8 +30,8 @@ export type SharedPaths = {
 type OwnSide = {
   readonly dataDir: string;
   readonly storageDir: string;
-  /** The text of /proc/self/mountinfo. */
-  readonly mountinfo: string;
+  /** The folder /proc. */
+  readonly processes: string;
   /** Only root keeps apps apart and limits builds, which needs more of the machine. */
   readonly isRoot: boolean;
 };
@@ -44,11 +42,15 @@ type OwnSide = {
  * kept apart, limited or given their storage from the platform's own container.
  */
 export async function findSharedPaths(
-  { calls }: Pick<Engine, "calls">,
-  { dataDir, storageDir, mountinfo, isRoot }: OwnSide,
+  { calls, facts }: Pick<Engine, "calls"> & { readonly facts: Pick<EngineFacts, "dataRoot"> },
+  { dataDir, storageDir, processes, isRoot }: OwnSide,
 ): Promise<SharedPaths> {
-  const outside = { mountedStorageDir: storageDir, machine: sameFiles };
-  const containerId = ownContainerId(mountinfo);
+  const outside = {
+    mountedDataDir: dataDir,
+    mountedStorageDir: storageDir,
+    machine: sameFiles,
+  };
+  const containerId = ownContainerId(readText(join(processes, "self/mountinfo")));
   if (containerId === null) return outside;
   const inspected = await unlessStatus([404], calls.getContainer(containerId).inspect());
   // Another engine has started it, which shows nothing of itself here.
@@ -59,9 +61,11 @@ export async function findSharedPaths(
     throw new CannotStart(
       `The data folder ${dataDir} is only in the platform's own container, so that the engine cannot give apps their storage. Start the container with a volume there: docker run --volume slipway:${dataDir} …`,
     );
-  if (!isRoot) return { mountedStorageDir, machine: sameFiles };
+  const mountedDataDir = pathOnMachine(inspected, dataDir) ?? dataDir;
+  if (!isRoot) return { mountedDataDir, mountedStorageDir, machine: sameFiles };
   checkRights(inspected);
-  return { mountedStorageDir, machine: filesOfFirst };
+  const machine = filesOfMachine(processes, facts.dataRoot);
+  return { mountedDataDir, mountedStorageDir, machine };
 }
 
 /** The id of the container that these mounts are of; null: they are of no container. */
@@ -77,20 +81,54 @@ function checkNetwork({ HostConfig }: ContainerInspectInfo): void {
   );
 }
 
-/** What root in the container must be able to do on the machine. */
-function checkRights(inspected: ContainerInspectInfo): void {
-  // dockerode does not know the last one, which older engines do not answer: they share cgroups.
-  const { Privileged, PidMode, CgroupnsMode }: HostConfig & { readonly CgroupnsMode?: string } =
-    inspected.HostConfig;
+/**
+ * What root in the container must be able to do on the machine: enter networks of builds, set rules
+ * of the firewall, and reach files and cgroups through a process of the machine.
+ */
+const capabilities = ["SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE"];
+
+/** dockerode does not know all of them, and engines leave some out. */
+type GivenRights = {
+  readonly Privileged?: boolean;
+  readonly PidMode?: string;
+  readonly CapAdd?: readonly string[] | null;
+  /** Older engines do not answer it: they share cgroups. */
+  readonly CgroupnsMode?: string;
+};
+
+function checkRights({ HostConfig, AppArmorProfile }: ContainerInspectInfo): void {
+  const { Privileged, PidMode, CapAdd, CgroupnsMode } = HostConfig as GivenRights;
+  const added = (CapAdd ?? []).map((name) => name.replace(/^CAP_/, ""));
+  const isAble = (name: string): boolean =>
+    Privileged === true || added.includes("ALL") || added.includes(name);
   const wanted: readonly (readonly [option: string, isGiven: boolean])[] = [
-    ["--privileged", Privileged === true],
     ["--pid host", PidMode === "host"],
     ["--cgroupns host", CgroupnsMode !== "private"],
+    ...capabilities.map((name) => [`--cap-add ${name}`, isAble(name)] as const),
+    ["--security-opt apparmor=unconfined", AppArmorProfile !== "docker-default"],
   ];
   const lacking = wanted.filter(([, isGiven]) => !isGiven).map(([option]) => option);
   if (lacking.length === 0) return;
   throw new CannotStart(
-    `The platform runs as root in a container of its own, but without ${lacking.join(" and ")} it cannot keep apps apart or limit builds. Start the container with docker run --privileged --pid host --cgroupns host …, or, where you trust all apps, as a user: docker run --user 10001 --group-add <group of the engine's socket> …`,
+    `The platform runs as root in its own container, but cannot keep apps apart and limit builds there. Start the container with ${lacking.join(" ")}, or, if you trust all apps, as a user: docker run --user 10001 --group-add <group of the engine's socket> …`,
+  );
+}
+
+/**
+ * The machine's files as one of its processes sees them: the first one, unless the machine hides
+ * that. Throws `CannotStart` when it hides all of them.
+ */
+function filesOfMachine(processes: string, dataRoot: string): MachineFiles {
+  const pids = readdirSync(processes).filter((name) => /^\d+$/.test(name));
+  for (const pid of pids.toSorted((one, other) => Number(one) - Number(other))) {
+    const root = join(processes, pid, "root");
+    const mountinfo = join(processes, pid, "mountinfo");
+    // Only outside of containers are the networks of all containers.
+    if (existsSync(join(root, dataRoot)) && / - nsfs /.test(readText(mountinfo)))
+      return { root, mountinfo };
+  }
+  throw new CannotStart(
+    `The platform runs as root in its own container, but no process of the machine shows it the engine's folder ${dataRoot}, in which builds are limited. Where SELinux keeps containers from that, start this one with --security-opt label=disable.`,
   );
 }
 

@@ -15,7 +15,12 @@ export type Cgroups = {
 };
 
 /** The machine's own description of its cgroups. */
-type CgroupSources = { readonly mountinfo: string; readonly own: string };
+type CgroupSources = {
+  readonly mountinfo: string;
+  readonly own: string;
+  /** Stands before the paths of mounts. */
+  readonly root: string;
+};
 
 type Hierarchy = {
   readonly version: 1 | 2;
@@ -68,11 +73,15 @@ export function releaseCgroups({ parents }: Cgroups): void {
 
 /**
  * The cgroup that a process is in, whoever has created it, if its folders end with `name`; else
- * empty.
+ * empty. `mountinfo`: the file with the mounts of the machine; `root` stands before their paths.
  */
-export function groupOfProcess(pid: string, name: string): groups.Cgroup {
+export function groupOfProcess(
+  pid: string,
+  { name, mountinfo, root }: Readonly<Record<"name" | "mountinfo" | "root", string>>,
+): groups.Cgroup {
   const sources = {
-    mountinfo: readText("/proc/self/mountinfo"),
+    root,
+    mountinfo: readText(mountinfo),
     own: readText(`/proc/${pid}/cgroup`),
   };
   if (!sources.own.includes(name)) return [];
@@ -84,6 +93,7 @@ export function groupOfProcess(pid: string, name: string): groups.Cgroup {
 
 function readSources(): CgroupSources | null {
   const sources = {
+    root: "",
     mountinfo: readText("/proc/self/mountinfo"),
     own: readText("/proc/self/cgroup"),
   };
@@ -91,11 +101,12 @@ function readSources(): CgroupSources | null {
 }
 
 /** The cgroup hierarchies of the machine, the unified one first. */
-function hierarchies({ mountinfo, own }: CgroupSources): readonly Hierarchy[] {
+function hierarchies({ mountinfo, own, root: machineRoot }: CgroupSources): readonly Hierarchy[] {
   const mounted: Hierarchy[] = [];
   for (const line of mountinfo.split("\n")) {
     const [before = "", after = ""] = line.split(" - ");
-    const [, , , root = "/", mount = ""] = before.split(" ");
+    const [, , , root = "/", mountPoint = ""] = before.split(" ");
+    const mount = join(machineRoot, mountPoint);
     const [type, , options = ""] = after.split(" ");
     if (type !== "cgroup" && type !== "cgroup2") continue;
     const version = type === "cgroup2" ? 2 : 1;
