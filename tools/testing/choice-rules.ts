@@ -40,6 +40,8 @@ export const rules: readonly Rule[] = [
   { changed: /^(contract|client)\//, tests: /^(interface|published-client|cli-whole-platform)/ },
   { changed: /^cli\//, tests: /^(cli-|exec$|npm-start|upgrade-data|audit-chain-cli|service-)/ },
   { changed: /^tools\/pack/, tests: /^(cli-package|platform-package|service-)/ },
+  // Skips itself without SLIPWAY_TEST_IMAGE.
+  { changed: /^(packaging\/image|tools\/image)/, tests: /^image$/ },
   {
     changed: /^(server\/src\/store\/postgres\/|cli\/src\/installation)/,
     tests: /^platform-package/,

@@ -42,7 +42,7 @@ export async function startDockerPlatform(
  */
 export async function leaveNothing(
   t: Pick<TestContext, "after">,
-  platform: PlatformProcess,
+  platform: Pick<PlatformProcess, "dataDir">,
   engine: Pick<Engine, "dockerHost">,
 ): Promise<(...words: string[]) => string[]> {
   const instanceId = (await readFile(join(platform.dataDir, "instance.id"), "utf8")).trim();
