@@ -62,6 +62,7 @@ async function pack(packageDir: string, target: string): Promise<string> {
     entryPoints: {
       main: join(projectDir, "cli/src/main.ts"),
       stop: join(projectDir, "tools/stop.ts"),
+      backup: join(projectDir, "server/src/backup-main.ts"),
     },
     outdir: join(packageDir, "dist/js"),
     splitting: true,

@@ -10,6 +10,7 @@ export const importTable = {
   contract: [],
   lib: [],
   store: ["lib"],
+  backups: ["lib", "store"],
   logs: ["lib", "store"],
   drivers: ["contract", "lib"],
   audit: ["contract", "lib", "store"],
@@ -69,6 +70,8 @@ export const emptyNames = [
 /** Packages that only these areas may import, so that each is used behind one boundary. */
 export const packageOwners: Readonly<Record<string, readonly Area[]>> = {
   pg: ["store"],
+  "pg-copy-streams": ["store"],
+  "age-encryption": ["backups"],
   fastify: ["api"],
   jose: ["accounts", "audit"],
   "better-auth": ["people"],
@@ -88,6 +91,7 @@ export type Exception = { readonly path: string; readonly reason: string };
 /** Files that may read process.env. */
 export const environmentReaders: readonly Exception[] = [
   { path: "server/src/run-platform.ts", reason: "hands the environment to config.ts" },
+  { path: "server/src/backup-main.ts", reason: "hands the environment to config.ts" },
 ];
 
 /** Files that may read the clock, set their own timers, or call Math.random. */
@@ -115,6 +119,10 @@ export const queryWriters: readonly Exception[] = [
   {
     path: "server/src/store/migrate.ts",
     reason: "changes the schema, so that its queries cannot have types from it",
+  },
+  {
+    path: "server/src/store/database-copy.ts",
+    reason: "copies all tables, also those that no store knows, on a connection of its own",
   },
   {
     path: "server/src/store/runtime-role.ts",

@@ -372,6 +372,16 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Stop the platform on this machine; its data stays.",
     load: async () => (await import("./down.ts")).down,
   },
+  backup: {
+    topic: "Platform",
+    about: "Back up the platform of this machine, while it runs.",
+    load: async () => (await import("./backup.ts")).backup,
+  },
+  restore: {
+    topic: "Platform",
+    about: "Restore a backup into an empty data folder and database.",
+    load: async () => (await import("./backup.ts")).restore,
+  },
   service: {
     topic: "Platform",
     about: "Let systemd run the platform, from the start of the machine on.",

@@ -26,6 +26,8 @@ export type Installation = {
   /** Words after `node` that run the platform, and those that stop it. */
   readonly platform: readonly string[];
   readonly stop: readonly string[];
+  /** Words after `node` that make or restore a backup. */
+  readonly backup: readonly string[];
   /** A checkout installs its packages and builds its dashboard; a package has both. */
   readonly isCheckout: boolean;
   /** True when this command line belongs to the installation. */
@@ -62,6 +64,7 @@ function ownPackage(environment: Machine["environment"]): Installation | null {
     platform: [join(ownRoot, "bin/slipway.js"), "start"],
     // Not a word about what is experimental in older Node.js.
     stop: ["--disable-warning=ExperimentalWarning", stop],
+    backup: ["--disable-warning=ExperimentalWarning", join(ownRoot, "dist/js/backup.js")],
     isCheckout: false,
     isOwn: true,
   };
@@ -79,6 +82,7 @@ function checkout(): Installation | null {
     node: join(root, "node_modules/.bin/node"),
     platform: [join(root, "server/src/main.ts")],
     stop: [join(root, "tools/stop.ts")],
+    backup: [join(root, "server/src/backup-main.ts")],
     isCheckout: true,
     isOwn: own !== null,
   };

@@ -14,6 +14,7 @@ const installation = {
   node: "/bin/sh",
   platform: ["/opt/slipway/bin/slipway.js", "start"],
   stop: ["/opt/slipway/dist/js/stop.js"],
+  backup: ["/opt/slipway/dist/js/backup.js"],
   isCheckout: false,
   isOwn: true,
 } as const;

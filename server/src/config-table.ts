@@ -221,6 +221,9 @@ export const settingTable = {
   SLIPWAY_SECRET_KEY: secret(null).about(
     "Key that encrypts secrets at rest: 64 hexadecimal digits. To rotate it, give several, separated by commas: the first encrypts, all decrypt. Default: generated once and kept in the data folder.",
   ),
+  SLIPWAY_BACKUP_PUBLIC_KEYS: list("").about(
+    "Public keys that backups are encrypted for, separated by commas; each begins with age1. The private key of one of them opens a backup. slipway backup --new-key makes a pair.",
+  ),
   SLIPWAY_WEBHOOK_ALLOW: list("").about(
     "Private address ranges (CIDR, separated by commas) that the platform may call for users: webhooks, receivers of audit logs, statuses of commits, downloads from Git LFS.",
   ),

@@ -99,6 +99,7 @@ export function readConfig(environment: Environment) {
     auditForward: readAuditForward({ text, refuse }),
     /** Null: stored in a file of the data folder. */
     secretKeys: parseSecretKeys(text("SLIPWAY_SECRET_KEY")),
+    backup: { publicKeys: parseList(text("SLIPWAY_BACKUP_PUBLIC_KEYS")) },
     webhookAllow: parseList(text("SLIPWAY_WEBHOOK_ALLOW")),
     people: readPeople({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
     metrics: readMetrics({ text, refuse }),

@@ -2,13 +2,13 @@
 // data of a running platform, and what they restore is started and has everything, secrets
 // included.
 import assert from "node:assert/strict";
-import { execFile, execFileSync, spawn } from "node:child_process";
-import { chownSync, mkdirSync } from "node:fs";
+import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { promisify } from "node:util";
 import { drawTests } from "./support/drawn-cases.ts";
+import { emptyDatabase } from "./support/database.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
@@ -18,6 +18,7 @@ import { until } from "./support/until.ts";
 const test = drawTests({ what: "ways to back up", count: 2, max: 1 });
 
 const guide = join(import.meta.dirname, "../../docs/guides/backup-and-restore.md");
+const main = join(import.meta.dirname, "../../cli/src/main.ts");
 const stepMs = 120_000;
 const source = `import os
 
@@ -25,30 +26,23 @@ def run():
     return os.environ.get("WORD")
 `;
 
-/** The blocks of commands with a mark, in their order. */
-async function commandsOf(mark: string): Promise<readonly string[]> {
+/** The blocks of commands, in their order. */
+async function commandsOf(): Promise<readonly string[]> {
   const text = await readFile(guide, "utf8");
-  assert.equal(
-    text.match(/<!-- (?:run|own) -->\n```bash/g)?.length,
-    text.match(/```bash/g)?.length,
-    "all are run",
-  );
-  const blocks = text.matchAll(new RegExp(`<!-- ${mark} -->\n\`\`\`bash\n([\\s\\S]*?)\`\`\``, "g"));
-  return Array.from(blocks, ([, commands = ""]) => commands);
+  const blocks = [...text.matchAll(/<!-- run -->\n```bash\n([\s\S]*?)```/g)];
+  assert.equal(blocks.length, text.match(/```bash/g)?.length, "all are run");
+  return blocks.map(([, commands = ""]) => commands);
 }
 
-type Shell = {
-  readonly dataDir: string;
-  readonly cwd: string;
-  readonly env?: Record<string, string>;
-};
+type Shell = { readonly cwd: string; readonly env: Record<string, string> };
 
-async function run(commands: string, { dataDir, cwd, env }: Shell): Promise<void> {
-  const script = commands.replaceAll(".slipway/", `${dataDir}/`);
+/** Runs the blocks in one shell, in which `slipway` is the command line of this project. */
+async function run(blocks: readonly string[], { cwd, env }: Shell): Promise<void> {
+  const script = `slipway() { "${process.execPath}" "${main}" "$@"; }\n${blocks.join("\n")}`;
   await promisify(execFile)("bash", ["-eu", "-c", script], {
     cwd,
     timeout: stepMs,
-    env: { ...process.env, ...env },
+    env: { PATH: process.env["PATH"], HOME: cwd, ...env },
   });
 }
 
@@ -104,85 +98,34 @@ function restoredPlatform(
   return restored;
 }
 
-test("a data folder with its database is copied while the platform stands, and restored elsewhere", async (t) => {
+test("a platform is backed up by the guide's commands while it runs, and restored elsewhere", async (t) => {
   const cwd = temporaryFolder(t, "backup");
   const { platform, settings, isAllThere } = await openFilled(t);
-  const [backup = "", restore = ""] = await commandsOf("run");
-  const shell = { dataDir: platform.dataDir, cwd };
-  await run(backup, shell);
-  assert.ok(platform.hasEnded(), "the commands have stopped it");
-  await run(restore, shell);
+  const commands = await commandsOf();
+  await run(commands, { cwd, env: { SLIPWAY_DATA_DIR: platform.dataDir } });
+  assert.equal((await platform.call("teller", "run", {})).status, 200, "it goes on");
+  await platform.end("SIGTERM");
   const restored = restoredPlatform(t, cwd, settings);
   await restored.restart();
   await isAllThere(restored);
 });
 
-const binaries = binariesOf();
-const noPostgres =
-  binaries === null ? "PostgreSQL with its client programs is not installed here" : false;
-
-function binariesOf(): string | null {
-  try {
-    return execFileSync("pg_config", ["--bindir"], { encoding: "utf8", timeout: 10_000 }).trim();
-  } catch {
-    return null;
-  }
-}
-
-/**
- * A PostgreSQL of the machine's own version, as the client programs need it; returns the URL of a
- * database on it.
- */
-async function startServer(t: TestContext): Promise<(database: string) => string> {
-  const folder = temporaryFolder(t, "own-database");
-  const dataFolder = join(folder, "data");
-  const nobody = 65_534;
-  const isRoot = process.getuid?.() === 0;
-  mkdirSync(dataFolder, { mode: 0o700 });
-  if (isRoot) for (const one of [folder, dataFolder]) chownSync(one, nobody, nobody);
-  const as = { cwd: folder, ...(isRoot ? { uid: nobody, gid: nobody } : {}) };
-  const at = (program: string): string => join(binaries ?? "", program);
-  const setUp = ["-D", dataFolder, "-U", "slipway", "--auth=trust", "--no-sync"];
-  await promisify(execFile)(at("initdb"), setUp, { ...as, timeout: stepMs });
-  const settings = ["-c", "listen_addresses=", "-c", "fsync=off", "-k", folder];
-  const server = spawn(at("postgres"), ["-D", dataFolder, ...settings], { ...as, stdio: "ignore" });
-  t.after(async () => {
-    server.kill("SIGINT");
-    await until("the server ends", () => server.exitCode !== null || server.signalCode !== null);
+test("so is one with a database of one's own", async (t) => {
+  const cwd = temporaryFolder(t, "backup-own");
+  const from = await emptyDatabase(t);
+  const to = await emptyDatabase(t);
+  const { platform, settings, isAllThere } = await openFilled(t, {
+    SLIPWAY_DATABASE_URL: from.reveal(),
   });
-  const url = (database: string): string =>
-    `postgres://slipway@localhost/${database}?host=${encodeURIComponent(folder)}`;
-  const ask = (statement: string): Promise<boolean> =>
-    promisify(execFile)(at("psql"), [url("postgres"), "-c", statement], { timeout: stepMs }).then(
-      () => true,
-      () => false,
-    );
-  await until("the server answers", () => ask("select 1"), { deadlineMs: stepMs });
-  for (const name of ["slipway", "restored"]) assert.ok(await ask(`create database ${name}`), name);
-  return url;
-}
-
-test(
-  "a database of one's own is dumped while the platform runs, and restored",
-  { skip: noPostgres },
-  async (t) => {
-    const cwd = temporaryFolder(t, "backup-own");
-    const url = await startServer(t);
-    const { platform, settings, isAllThere } = await openFilled(t, {
-      SLIPWAY_DATABASE_URL: url("slipway"),
-    });
-    const [backup = "", restore = ""] = await commandsOf("own");
-    const urls = { SLIPWAY_DATABASE_URL: url("slipway"), RESTORED_DATABASE_URL: url("restored") };
-    const shell = { dataDir: platform.dataDir, cwd, env: urls };
-    await run(backup, shell);
-    assert.equal((await platform.call("teller", "run", {})).status, 200, "it goes on");
-    await run(restore, shell);
-    await platform.end("SIGTERM");
-    const restored = restoredPlatform(t, cwd, {
-      ...settings,
-      SLIPWAY_DATABASE_URL: url("restored"),
-    });
-    await restored.restart();
-    await isAllThere(restored);
-  },
-);
+  const [restore = "", ...earlier] = (await commandsOf()).toReversed();
+  const env = { SLIPWAY_DATA_DIR: platform.dataDir, SLIPWAY_DATABASE_URL: from.reveal() };
+  await run(earlier.toReversed(), { cwd, env });
+  await platform.end("SIGTERM");
+  await run([restore], { cwd, env: { ...env, SLIPWAY_DATABASE_URL: to.reveal() } });
+  const restored = restoredPlatform(t, cwd, {
+    ...settings,
+    SLIPWAY_DATABASE_URL: to.reveal(),
+  });
+  await restored.restart();
+  await isAllThere(restored);
+});

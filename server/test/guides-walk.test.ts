@@ -16,8 +16,7 @@ const read = (path: string): string => readFileSync(join(projectDir, path), "utf
 
 /** Guides with commands that are followed elsewhere, and why. */
 const elsewhere: Readonly<Record<string, string>> = {
-  "backup-and-restore":
-    "it stops the platform, and starts the copy in another folder: guide-backup.test.ts",
+  "backup-and-restore": "it starts the copy in another folder: guide-backup.test.ts",
 };
 
 /** What a guide needs that a machine may lack; null: it is there. */

@@ -15,6 +15,7 @@ export const rules: readonly Rule[] = [
     api: /^(interface|compressed-answers|field-effects|audit-walk|log-sockets|exec$)/,
     apps: /^(app-|change-app|shared-folder-pushes|field-effects|use-history)/,
     audit: /^audit-/,
+    backups: /^(backup-|guide-backup)/,
     billing: /^(budgets-|plans-|usage-)/,
     deploy: /^(deploy|tag-deploys|uploads-cancelled|git-hosts|changes-under-load|docker-builds?-)/,
     drivers: /^(driver-choice|examples|exec$|stop|storage-drivers|app-storage|inherited-descr)/,
@@ -42,6 +43,7 @@ export const rules: readonly Rule[] = [
   { changed: /^tools\/pack/, tests: /^(cli-package|platform-package|service-)/ },
   // Skips itself without SLIPWAY_TEST_IMAGE.
   { changed: /^(packaging\/image|tools\/image)/, tests: /^image$/ },
+  { changed: /^server\/src\/(backup-main|store\/(database-copy|reach-))/, tests: /^backup-/ },
   {
     changed: /^(server\/src\/store\/postgres\/|cli\/src\/installation)/,
     tests: /^platform-package/,

@@ -1,13 +1,11 @@
 // Packs and unpacks the archive in which builders get an app's files: the platform packs the folder
 // that it has fetched, and builders on this machine unpack it into a folder of their own. Both run
 // the program tar with options that GNU's and macOS's share, and leave no tar process behind.
-import { spawn } from "node:child_process";
-import { addAbortListener, once } from "node:events";
 import { mkdir } from "node:fs/promises";
-import { Readable, type Writable } from "node:stream";
+import { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { buildAgain } from "@slipway/contract/advice.ts";
-import { oneLine } from "#lib/one-line.ts";
+import { isWritten, startTar, type Tar } from "#lib/tar.ts";
 import { BuildFailed, type BuildSource } from "./builder.ts";
 
 /** Returns the files in this folder as a source. Nobody may change them while they are packed. */
@@ -51,11 +49,6 @@ export async function unpackSource(
   await requireSuccess(tar, signal);
 }
 
-/** Resolves with false when the program has ended; its end says why. */
-async function isWritten(input: Writable, chunk: Buffer): Promise<boolean> {
-  return await new Promise((resolve) => input.write(chunk, (error) => resolve(!error)));
-}
-
 async function requireSuccess(tar: Tar, signal: AbortSignal): Promise<void> {
   await tar.end.catch((error: unknown) => {
     signal.throwIfAborted();
@@ -65,60 +58,4 @@ async function requireSuccess(tar: Tar, signal: AbortSignal): Promise<void> {
       { cause: error },
     );
   });
-}
-
-type Tar = AsyncDisposable & {
-  readonly input: Writable;
-  readonly output: Readable;
-  /** Resolves when tar has succeeded; rejects with its message, or with the signal's reason. */
-  readonly end: Promise<void>;
-};
-
-/** Blocks of 512 bytes that tar moves at once: with so many, large files take a third less time. */
-const blocks = "128";
-/** Enough for the first message of tar. */
-const messageLengthMax = 300;
-
-/** Starts tar, which runs until its end, its disposal, or the abort of `signal`. */
-async function startTar(
-  options: readonly string[],
-  folder: string,
-  signal: AbortSignal,
-): Promise<Tar> {
-  signal.throwIfAborted();
-  // Turns off the operator's own options, the operator's language, and macOS's additional files.
-  const environment = ["-u", "TAR_OPTIONS", "LC_ALL=C", "COPYFILE_DISABLE=1"];
-  const child = spawn("env", [...environment, "tar", "-f", "-", "-b", blocks, ...options], {
-    cwd: folder,
-    // A signal of the terminal reaches only the platform, which then ends tar.
-    detached: true,
-  });
-  await once(child, "spawn");
-  const kill = (): void => void child.kill("SIGKILL");
-  const abortListener = addAbortListener(signal, kill);
-  // The end of tar says more than the error of a broken pipe.
-  child.stdin.on("error", () => undefined);
-  let message = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    message = `${message}${text}`.slice(0, messageLengthMax);
-  });
-  const end = once(child, "close").then(([code, killedBy]) => {
-    abortListener[Symbol.dispose]();
-    signal.throwIfAborted();
-    if (code === 0) return;
-    const exit = code === null ? `ended by ${killedBy}` : `exit code ${code}`;
-    throw new Error(oneLine(message.trim()) || `tar: ${exit}`);
-  });
-  // A caller that stops early does not await the end.
-  end.catch(() => undefined);
-  return {
-    input: child.stdin,
-    output: child.stdout,
-    end,
-    async [Symbol.asyncDispose]() {
-      kill();
-      child.stdout.destroy();
-      await end.catch(() => undefined);
-    },
-  };
 }

@@ -14,7 +14,8 @@ import { clientConfig } from "./database.ts";
 import { prepareRuntimeRole } from "./runtime-role.ts";
 
 export type Migration = { readonly name: string; readonly sql: string; readonly checksum: string };
-type Applied = { readonly name: string; readonly checksum: string };
+/** A migration that a database has. */
+export type Applied = { readonly name: string; readonly checksum: string };
 
 const fileForm = /^(\d{4}-[a-z0-9-]+)\.sql$/;
 
@@ -38,16 +39,12 @@ export async function migrate(options: {
   await client.connect();
   try {
     await client.query("select pg_advisory_lock($1)", [migrationLock]);
-    await client.query(
-      "create table if not exists schema_migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())",
-    );
-    const applied = await client.query<Applied>(
-      "select name, checksum from schema_migrations order by name",
-    );
-    const missing = planMigrations(files, applied.rows);
+    await makeMigrationTable(client);
+    const applied = await appliedMigrations(client);
+    const missing = planMigrations(files, applied);
     // A new database gets all migrations, which take no time on empty tables, so it does not log
     // each of them as info.
-    const isNew = applied.rows.length === 0;
+    const isNew = applied.length === 0;
     if (isNew) options.log.info({ migrations: missing.length }, "creating the database");
     for (const migration of missing) {
       const level = isNew ? "debug" : "info";
@@ -62,8 +59,23 @@ export async function migrate(options: {
   }
 }
 
+/** Makes the table of migrations unless it is there. */
+export async function makeMigrationTable(client: Client): Promise<void> {
+  await client.query(
+    "create table if not exists schema_migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())",
+  );
+}
+
+/** The migrations of a database in their order. No locks. */
+export async function appliedMigrations(client: Client): Promise<Applied[]> {
+  const { rows } = await client.query<Applied>(
+    "select name, checksum from schema_migrations order by name",
+  );
+  return rows;
+}
+
 /** The migrations of a folder in order. */
-function readMigrations(folder: string): Migration[] {
+export function readMigrations(folder: string): Migration[] {
   const names = readdirSync(folder).flatMap((file) => fileForm.exec(file)?.[1] ?? []);
   return names.toSorted().map((name) => {
     const sql = readFileSync(join(folder, `${name}.sql`), "utf8");

@@ -1,6 +1,9 @@
 // Opens the database: the lock on the data folder, the embedded server unless a URL is given, the
 // lock on the database, migrations, the platform's clock in statements, the sealing key,
 // notifications.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { CannotStart } from "#lib/cannot-start.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -41,6 +44,11 @@ export type OpenedStore = Foundation & {
   readonly lost: Promise<string>;
 };
 
+/** The file that is in a data folder while a backup is restored into it. */
+export function unfinishedRestore(dataDir: string): string {
+  return join(dataDir, "restore.unfinished");
+}
+
 /** Opens the store, which closes with the platform. Throws `CannotStart` with what to do. */
 export async function openStore(
   settings: StoreSettings,
@@ -55,6 +63,11 @@ export async function openStore(
   const { log, lifecycle, clock, sealedColumns } = parts;
   const lock = lockFolder(paths.lockFile);
   lifecycle.onClose("data folder", () => lock.release());
+  if (existsSync(unfinishedRestore(dataDir))) {
+    throw new CannotStart(
+      `A restore into the data folder ${dataDir} has not ended. Empty the folder, and the database if it is one of your own, and restore again.`,
+    );
+  }
   const url = settings.databaseUrl ?? (await startEmbeddedServer(settings, parts, lock));
   const counts = new DatabaseCounts();
   const db = await openDatabase({ url, connections, counts, log, clock });

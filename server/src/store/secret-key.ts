@@ -22,7 +22,7 @@ export async function openSealer(
   },
 ): Promise<Sealer> {
   const needed = await sealingKeyIds(db, options.sealedColumns);
-  const keys = options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
+  const keys = knownKeys(options);
   if (keys === null && needed.length > 0) {
     throw new CannotStart(
       `The database contains secrets, but there is no key for them: SLIPWAY_SECRET_KEY is not set and ${options.secretKeyFile} is missing. Put the file back or set the variable.`,
@@ -35,6 +35,24 @@ export async function openSealer(
   throw new CannotStart(
     `The database contains secrets of another secret key (id ${missing.join(", ")}) than ${source} has (id ${sealer.keyIds().join(", ")}). Add that key to SLIPWAY_SECRET_KEY, after the new one and a comma.`,
   );
+}
+
+/** The keys that the platform of these settings uses; null: it has not made one yet. */
+export function keptSecretKeys({
+  secretKeys,
+  paths,
+}: {
+  readonly secretKeys: readonly Secret[] | null;
+  readonly paths: { readonly secretKeyFile: string };
+}): string[] | null {
+  return knownKeys({ secretKeys, secretKeyFile: paths.secretKeyFile });
+}
+
+function knownKeys(options: {
+  readonly secretKeys: readonly Secret[] | null;
+  readonly secretKeyFile: string;
+}): string[] | null {
+  return options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
 }
 
 function readKeyFile(path: string): string[] | null {

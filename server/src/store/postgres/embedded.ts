@@ -1,7 +1,7 @@
 // The embedded database: a real PostgreSQL as a child process, reachable only through a Unix socket
 // in a private folder, with a password. It is restarted when it dies, and stopped with the
 // platform.
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { chown, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,6 +15,7 @@ import {
   embeddedUser,
   makeClusterFolder,
   prepareCluster,
+  readPassword,
 } from "./postgres-cluster.ts";
 import { clearOrphan, shortSocketPrefix } from "./postgres-orphan.ts";
 import { findPostgres } from "./postgres-program.ts";
@@ -78,8 +79,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     await server.stop();
     await rm(socketFolder, { recursive: true, force: true });
   };
-  const url = (name: string): string =>
-    `postgres://${embeddedUser}:${password.reveal()}@localhost/${name}?host=${encodeURIComponent(socketFolder)}`;
+  const url = (name: string): string => urlOf({ password, socketFolder, name });
   try {
     await server.start();
     await makeDatabase(url("postgres"));
@@ -88,6 +88,25 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     throw error;
   }
   return { url: new Secret(url(databaseName)), pid: () => server.pid(), stop };
+}
+
+function urlOf(server: { password: Secret; socketFolder: string; name: string }): string {
+  const host = encodeURIComponent(server.socketFolder);
+  return `postgres://${embeddedUser}:${server.password.reveal()}@localhost/${server.name}?host=${host}`;
+}
+
+/**
+ * The URL of the embedded database that another process, the platform, runs in this folder. Null:
+ * no server runs there, or it is just starting.
+ */
+export function runningEmbeddedUrl(folder: string): Secret | null {
+  const paths = clusterPaths(folder);
+  const pidFile = join(paths.dataFolder, "postmaster.pid");
+  if (!existsSync(pidFile)) return null;
+  const [, , , , socketFolder = ""] = readFileSync(pidFile, "utf8").split("\n");
+  if (socketFolder === "") return null;
+  const password = readPassword(paths.passwordFile);
+  return new Secret(urlOf({ password, socketFolder, name: databaseName }));
 }
 
 /**

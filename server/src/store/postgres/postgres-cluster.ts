@@ -148,11 +148,12 @@ function checkVersion(dataFolder: string, major: number): void {
   }
   if (version === String(major)) return;
   throw new CannotStart(
-    `${dataFolder} was created by PostgreSQL ${version}, but this version of the platform runs ${major}: copy the data with pg_dump and pg_restore, or start the version that created it.`,
+    `${dataFolder} was created by PostgreSQL ${version}, but this version of the platform runs ${major}: start the version that created it, make a backup (slipway backup), and restore it with this version.`,
   );
 }
 
-function readPassword(passwordFile: string): Secret {
+/** The superuser's password. Throws `CannotStart` when it cannot be read. */
+export function readPassword(passwordFile: string): Secret {
   try {
     return new Secret(readFileSync(passwordFile, "utf8").trim());
   } catch (error) {

@@ -1,0 +1,76 @@
+// Makes a backup while the platform runs: the database in one snapshot, then the secret keys, then
+// the files, so that every release of the snapshot has its files. What comes after the snapshot is
+// not in it. Nothing is held in memory or on the disk on the way.
+import { addAbortListener } from "node:events";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { CannotStart } from "#lib/cannot-start.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { startTar } from "#lib/tar.ts";
+import { openSnapshot } from "#store/database-copy.ts";
+import type { StoreSettings } from "#store/open.ts";
+import { reachDatabase } from "#store/reach-database.ts";
+import { keptSecretKeys } from "#store/secret-key.ts";
+import { writeArchive } from "./archive.ts";
+import type { BackupAddress } from "./backup-folder.ts";
+import { contentForm, keptFiles, manifestContent, partNames } from "./backup-content.ts";
+
+export type BackupOptions = {
+  readonly settings: StoreSettings;
+  readonly to: BackupAddress;
+  /** Who may open the backup: age recipients. At least one. */
+  readonly publicKeys: readonly string[];
+  readonly version: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+};
+
+/** A backup that was made. */
+export type MadeBackup = {
+  readonly address: string;
+  readonly bytes: number;
+  /** The time of the snapshot, as ISO text: everything that was accepted before is in it. */
+  readonly at: string;
+};
+
+/** Makes one backup. Throws `CannotStart` with what to do; nothing is left behind then. */
+export async function backUp(options: BackupOptions): Promise<MadeBackup> {
+  const { settings, to, publicKeys, version, log, clock, signal } = options;
+  await to.folder.check(to.name);
+  await using database = await reachDatabase(settings, { log, clock });
+  await using snapshot = await openSnapshot(database.url, log);
+  const at = new Date(clock.now()).toISOString();
+  const { content } = snapshot;
+  const bytes = await to.folder.write(to.name, async (file) => {
+    using _listener = addAbortListener(signal, () => file.destroy(asError(signal.reason)));
+    await writeArchive(file, publicKeys, async (add) => {
+      const manifest = { form: contentForm, version, at, database: content } as const;
+      await add(partNames.manifest, manifestContent(manifest));
+      for (const table of content.tables)
+        await add(`${partNames.tables}${table.name}`, snapshot.rows(table));
+      const keys = keptSecretKeys(settings);
+      if (keys !== null) await add(partNames.secretKey, textContent(`${keys.join(",")}\n`));
+      await add(partNames.files, packedFiles(settings.dataDir, signal));
+    });
+  });
+  return { address: to.folder.addressOf(to.name), bytes, at };
+}
+
+async function* textContent(text: string): AsyncGenerator<Buffer> {
+  yield Buffer.from(text);
+}
+
+async function* packedFiles(dataDir: string, signal: AbortSignal): AsyncGenerator<Buffer> {
+  const names = keptFiles.filter((name) => existsSync(join(dataDir, name)));
+  if (names.length === 0) return;
+  const options = ["-c", "--numeric-owner", ...names];
+  await using tar = await startTar(options, dataDir, signal, { mayChange: true });
+  yield* tar.output as AsyncIterable<Buffer>;
+  await tar.end;
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new CannotStart("The backup was ended.");
+}

@@ -1,0 +1,76 @@
+// What a backup holds, part by part, in this order: `manifest.json`, the tables below `database/`,
+// the secret keys, and a tar of the files of the data folder.
+import { buffer } from "node:stream/consumers";
+import { z } from "zod";
+import { CannotStart } from "#lib/cannot-start.ts";
+import type { CopiedDatabase } from "#store/database-copy.ts";
+import type { Part } from "./archive.ts";
+
+/** The names of the parts. Tables have their names below `tables`. */
+export const partNames = {
+  manifest: "manifest.json",
+  tables: "database/",
+  secretKey: "secret.key",
+  files: "files.tar",
+} as const;
+
+/**
+ * What a backup takes of the data folder, beside the database and the secret key. The rest is made
+ * again at the next start.
+ */
+export const keptFiles: readonly string[] = [
+  "bootstrap.json",
+  "builds",
+  "containers",
+  "docker.key",
+  "driver",
+  "ended-replicas",
+  "instance.id",
+  "storage",
+  "uploads",
+];
+
+/** The number of the form that is described here. A later form gets another one. */
+export const contentForm = 1;
+
+const manifestShape = z.object({
+  form: z.literal(contentForm),
+  version: z.string(),
+  at: z.iso.datetime(),
+  database: z.object({
+    migrations: z.array(z.object({ name: z.string(), checksum: z.string() })),
+    tables: z.array(
+      z.object({
+        name: z.string(),
+        columns: z.array(z.string()),
+        numbered: z.array(z.object({ column: z.string(), last: z.string().nullable() })),
+      }),
+    ),
+  }),
+});
+
+/** What the other parts are. */
+export type Manifest = {
+  readonly form: typeof contentForm;
+  /** The version of the platform that made the backup. */
+  readonly version: string;
+  /** When the snapshot of the database was taken, as ISO text. */
+  readonly at: string;
+  readonly database: CopiedDatabase;
+};
+
+/** The manifest as a part. */
+export async function* manifestContent(manifest: Manifest): AsyncGenerator<Buffer> {
+  yield Buffer.from(JSON.stringify(manifest));
+}
+
+/** Reads the first part. Throws `CannotStart` when it is none that this version knows. */
+export async function readManifest(first: Part | undefined): Promise<Manifest> {
+  const text = first?.name === partNames.manifest ? String(await buffer(first.content)) : "{}";
+  const found = manifestShape.safeParse(JSON.parse(text));
+  if (found.success) return found.data;
+  throw new CannotStart(
+    "This backup has a form that this version does not know. Restore it with the version of Slipway that made it, or a newer one.",
+    { cause: found.error },
+  );
+}

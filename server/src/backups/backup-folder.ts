@@ -1,0 +1,17 @@
+// Where backups are kept: a folder of this machine, or an address of an object store. A backup
+// appears there under its name only when it is complete.
+import type { Readable, Writable } from "node:stream";
+
+/** Keeps backups by name. Errors that an operator can mend are `CannotStart`. */
+export interface BackupFolder {
+  /** For messages: where the backup of this name is. */
+  addressOf(name: string): string;
+  /** Throws when a backup of this name can already be seen not to be possible, before the work. */
+  check(name: string): Promise<void>;
+  /** Keeps what `fill` writes, once it is complete; returns its length. */
+  write(name: string, fill: (to: Writable) => Promise<void>): Promise<number>;
+  read(name: string): Promise<Readable>;
+}
+
+/** A backup in the folder where it is, or will be. */
+export type BackupAddress = { readonly folder: BackupFolder; readonly name: string };

@@ -1,0 +1,60 @@
+// Keeps backups in a folder of this machine. A backup that is being written has another name until
+// it is complete and on the disk.
+import { createReadStream, createWriteStream, existsSync } from "node:fs";
+import { rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable, Writable } from "node:stream";
+import { CannotStart } from "#lib/cannot-start.ts";
+import { errorCode } from "#lib/error-code.ts";
+import { renameSafely } from "#lib/write-file.ts";
+import type { BackupFolder } from "./backup-folder.ts";
+
+/** A folder of this machine. */
+export class LocalFolder implements BackupFolder {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  addressOf(name: string): string {
+    return join(this.#path, name);
+  }
+
+  async check(name: string): Promise<void> {
+    const isFolder = await stat(this.#path).then(
+      (found) => found.isDirectory(),
+      () => false,
+    );
+    if (!isFolder) throw new CannotStart(`The folder ${this.#path} does not exist. Create it.`);
+    if (!existsSync(this.addressOf(name))) return;
+    throw new CannotStart(`${this.addressOf(name)} exists already. Give another name.`);
+  }
+
+  async write(name: string, fill: (to: Writable) => Promise<void>): Promise<number> {
+    const path = this.addressOf(name);
+    const unfinished = `${path}.unfinished-${process.pid}`;
+    const to = createWriteStream(unfinished, { flags: "wx", mode: 0o600, flush: true });
+    try {
+      await fill(to);
+      await this.check(name);
+      renameSafely(unfinished, path);
+      return to.bytesWritten;
+    } catch (error) {
+      await rm(unfinished, { force: true });
+      if (error instanceof CannotStart || errorCode(error) === "") throw error;
+      const why = error instanceof Error ? error.message : String(error);
+      throw new CannotStart(`The backup could not be written: ${why}.`, { cause: error });
+    }
+  }
+
+  async read(name: string): Promise<Readable> {
+    const path = this.addressOf(name);
+    const isFile = await stat(path).then(
+      (found) => found.isFile(),
+      () => false,
+    );
+    if (!isFile) throw new CannotStart(`There is no backup ${path}.`);
+    return createReadStream(path);
+  }
+}

@@ -1,0 +1,163 @@
+// Restores a backup into an empty data folder and an empty database. It is read to its end before
+// anything is written. A mark in the folder keeps a platform from starting on half a restore, and a
+// restore that fails leaves nothing.
+import { addAbortListener } from "node:events";
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
+import { CannotStart } from "#lib/cannot-start.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { startTar } from "#lib/tar.ts";
+import { writeFileSafely } from "#lib/write-file.ts";
+import {
+  migrationsOf,
+  openFill,
+  requireEmptyDatabase,
+  type DatabaseFill,
+} from "#store/database-copy.ts";
+import { lockFolder } from "#store/folder-lock.ts";
+import { unfinishedRestore, type StoreSettings } from "#store/open.ts";
+import { startAlone, type ReachedDatabase } from "#store/reach-database.ts";
+import { readArchive, type Part } from "./archive.ts";
+import type { BackupAddress } from "./backup-folder.ts";
+import { partNames, readManifest, type Manifest } from "./backup-content.ts";
+
+export type RestoreOptions = {
+  readonly settings: StoreSettings;
+  readonly from: BackupAddress;
+  /** Private keys (age identities), one of which opens the backup. */
+  readonly privateKeys: readonly string[];
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+};
+
+/** Reads the whole backup and writes nothing. Throws `CannotStart` when it cannot be restored. */
+export async function checkBackup(options: Omit<RestoreOptions, "settings">): Promise<Manifest> {
+  let manifest: Manifest | undefined;
+  await readParts(options, {
+    onManifest: (read) => {
+      migrationsOf(read.database);
+      manifest = read;
+      return Promise.resolve();
+    },
+    onPart: () => Promise.resolve(),
+  });
+  if (manifest === undefined) throw new Error("the first part of a backup is its manifest");
+  return manifest;
+}
+
+/** Restores a backup; the platform can be started afterwards. Throws `CannotStart`. */
+export async function restore(options: RestoreOptions): Promise<Manifest> {
+  const { settings, log } = options;
+  const { dataDir, databaseUrl } = settings;
+  requireEmptyFolder(dataDir);
+  const lock = lockFolder(settings.paths.lockFile);
+  try {
+    if (databaseUrl !== null) await requireEmptyDatabase(databaseUrl, log);
+    const manifest = await checkBackup(options);
+    await fillFolder(options, await openTarget(options, lock));
+    rmSync(unfinishedRestore(dataDir));
+    return manifest;
+  } catch (error) {
+    emptyFolder(dataDir);
+    throw error;
+  } finally {
+    lock.release();
+  }
+}
+
+function requireEmptyFolder(dataDir: string): void {
+  const names = existsSync(dataDir) ? readdirSync(dataDir) : [];
+  // A disk of its own has this folder.
+  const other = names.find((name) => name !== "lost+found");
+  if (other === undefined) return;
+  throw new CannotStart(
+    `The data folder ${dataDir} is not empty: it has ${other}. Restore into an empty folder (SLIPWAY_DATA_DIR).`,
+  );
+}
+
+function emptyFolder(dataDir: string): void {
+  for (const name of readdirSync(dataDir))
+    if (name !== "lost+found") rmSync(join(dataDir, name), { recursive: true, force: true });
+}
+
+/** Marks the folder, and starts its database unless the settings name one. */
+async function openTarget(
+  { settings, log, clock }: RestoreOptions,
+  lock: ReturnType<typeof lockFolder>,
+): Promise<ReachedDatabase> {
+  writeFileSafely(unfinishedRestore(settings.dataDir), "");
+  if (settings.databaseUrl === null)
+    return await startAlone(settings, { log, clock, lock: { ...lock, release: () => undefined } });
+  return { url: settings.databaseUrl, [Symbol.asyncDispose]: () => Promise.resolve() };
+}
+
+async function fillFolder(options: RestoreOptions, target: ReachedDatabase): Promise<void> {
+  await using database = target;
+  const { settings, log } = options;
+  let fill: DatabaseFill | undefined;
+  try {
+    await readParts(options, {
+      onManifest: async (manifest) => {
+        fill = await openFill(database.url, manifest.database, log);
+      },
+      onPart: async (part, manifest) => {
+        const table = manifest.database.tables.find(
+          ({ name }) => part.name === `${partNames.tables}${name}`,
+        );
+        if (table !== undefined) await fill?.load(table, Readable.from(part.content));
+        else await restorePart(part, { settings, signal: options.signal });
+      },
+    });
+    await fill?.commit();
+  } finally {
+    await fill?.[Symbol.asyncDispose]();
+  }
+}
+
+async function restorePart(
+  { name, content }: Part,
+  { settings, signal }: Pick<RestoreOptions, "settings" | "signal">,
+): Promise<void> {
+  if (name === partNames.secretKey) {
+    writeFileSafely(settings.paths.secretKeyFile, String(await buffer(content)));
+    return;
+  }
+  if (name !== partNames.files) return;
+  const options = ["-x", "-p", "--numeric-owner"];
+  await using tar = await startTar(options, settings.dataDir, signal);
+  const writing = pipeline(Readable.from(content), tar.input);
+  // When tar has failed, its message says more than the broken pipe.
+  await writing.catch(async (error: unknown) => {
+    await tar.end;
+    throw error;
+  });
+  await tar.end;
+}
+
+type Takers = {
+  readonly onManifest: (manifest: Manifest) => Promise<void>;
+  readonly onPart: (part: Part, manifest: Manifest) => Promise<void>;
+};
+
+async function readParts(
+  { from, privateKeys, signal }: Omit<RestoreOptions, "settings">,
+  { onManifest, onPart }: Takers,
+): Promise<void> {
+  signal.throwIfAborted();
+  const file = await from.folder.read(from.name);
+  using _listener = addAbortListener(signal, () => file.destroy(signal.reason as Error));
+  let manifest: Manifest | undefined;
+  for await (const part of readArchive(file, privateKeys)) {
+    if (manifest === undefined) {
+      manifest = await readManifest(part);
+      await onManifest(manifest);
+    } else {
+      await onPart(part, manifest);
+    }
+  }
+}
