@@ -72,6 +72,7 @@ export const packageOwners: Readonly<Record<string, readonly Area[]>> = {
   pg: ["store"],
   "pg-copy-streams": ["store"],
   "age-encryption": ["backups"],
+  s3mini: ["backups"],
   fastify: ["api"],
   jose: ["accounts", "audit"],
   "better-auth": ["people"],

@@ -20,9 +20,15 @@ backup began is in it. It is encrypted for a public key; only the private key op
   examples: [
     "backup --new-key backup.key",
     "backup monday.age --public-key age1…",
-    "backup /mnt/backups/monday.age",
+    "backup s3://our-backups/slipway/monday.age",
   ],
-  operands: [{ name: "file", about: "The file to write.", isOptional: true }],
+  operands: [
+    {
+      name: "file",
+      about: "The file to write, or an address such as s3://bucket/monday.age.",
+      isOptional: true,
+    },
+  ],
   options: {
     "public-key": {
       value: "<age1…>",
@@ -52,7 +58,7 @@ backup began is in it. It is encrypted for a public key; only the private key op
     }
     const publicKey = given.text("public-key");
     const keys = publicKey === undefined ? [] : ["--public-key", publicKey];
-    const made = await runProgram(given, machine, ["back-up", resolve(file), ...keys]);
+    const made = await runProgram(given, machine, ["back-up", addressOf(file), ...keys]);
     output(given, machine, made, () =>
       machine.tell(
         `Backed up everything until ${textOf(made, "at")} into ${textOf(made, "address")} (${bytesText(Number(made["bytes"]))}).`,
@@ -68,7 +74,7 @@ export const restore = command({
 (SLIPWAY_DATABASE_URL). Both must be empty. The whole backup is read before anything is written. Afterwards start the platform with
 slipway up. Never run the old platform again then: both would process the same runs.`,
   examples: ["restore monday.age --key backup.key", "restore monday.age --key backup.key --check"],
-  operands: [{ name: "file", about: "The backup." }],
+  operands: [{ name: "file", about: "The backup: a file, or an address s3://bucket/name." }],
   options: {
     key: { value: "<file>", about: "The file with the private key. Required." },
     check: { value: null, about: "Only read the backup to its end, and restore nothing." },
@@ -79,7 +85,7 @@ slipway up. Never run the old platform again then: both would process the same r
     if (keyFile === undefined)
       throw misuse("--key is missing: the file with the private key of the backup.");
     const work = given.has("check") ? "check" : "restore";
-    const words = [work, resolve(given.operand("file")), "--key", resolve(keyFile)];
+    const words = [work, addressOf(given.operand("file")), "--key", resolve(keyFile)];
     const found = await runProgram(given, machine, words);
     const about = `everything until ${textOf(found, "at")}, of version ${textOf(found, "version")}`;
     output(given, machine, found, () =>
@@ -91,6 +97,11 @@ slipway up. Never run the old platform again then: both would process the same r
     );
   },
 });
+
+/** A path is relative to the working folder, which is not that of the program. */
+function addressOf(file: string): string {
+  return file.startsWith("s3:") ? file : resolve(file);
+}
 
 /** What the program has printed. Throws `Refused` after it has said why it failed. */
 async function runProgram(

@@ -46,12 +46,15 @@ async function done(): Promise<object> {
     return await backUp({
       ...tools,
       settings,
-      to: readBackupAddress(address),
+      to: readBackupAddress(address, config.backup.s3),
       publicKeys,
       version,
     });
   }
-  const source = { from: readBackupAddress(address), privateKeys: readPrivateKeys(values.key) };
+  const source = {
+    from: readBackupAddress(address, config.backup.s3),
+    privateKeys: readPrivateKeys(values.key),
+  };
   const reading =
     work === "check"
       ? checkBackup({ ...tools, ...source })

@@ -224,6 +224,18 @@ export const settingTable = {
   SLIPWAY_BACKUP_PUBLIC_KEYS: list("").about(
     "Public keys that backups are encrypted for, separated by commas; each begins with age1. The private key of one of them opens a backup. slipway backup --new-key makes a pair.",
   ),
+  SLIPWAY_BACKUP_S3_ENDPOINT: url("https://s3.amazonaws.com").about(
+    "URL of the object store that backups at s3:// addresses are kept in: any server that speaks S3.",
+  ),
+  SLIPWAY_BACKUP_S3_REGION: word("us-east-1").about(
+    "Region of that object store; many servers take auto.",
+  ),
+  SLIPWAY_BACKUP_S3_ACCESS_KEY_ID: secret(null).about(
+    "Access key id for that object store. It needs rights to write, read, list and delete objects.",
+  ),
+  SLIPWAY_BACKUP_S3_SECRET_ACCESS_KEY: secret(null).about(
+    "Secret access key for that object store.",
+  ),
   SLIPWAY_WEBHOOK_ALLOW: list("").about(
     "Private address ranges (CIDR, separated by commas) that the platform may call for users: webhooks, receivers of audit logs, statuses of commits, downloads from Git LFS.",
   ),

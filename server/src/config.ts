@@ -3,6 +3,7 @@
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { readAuditForward } from "./config-audit.ts";
+import { readBackup } from "./config-backup.ts";
 import { readMetrics } from "./config-metrics.ts";
 import { readPeople } from "./config-people.ts";
 import { readInheritedSocket } from "./config-socket.ts";
@@ -99,7 +100,7 @@ export function readConfig(environment: Environment) {
     auditForward: readAuditForward({ text, refuse }),
     /** Null: stored in a file of the data folder. */
     secretKeys: parseSecretKeys(text("SLIPWAY_SECRET_KEY")),
-    backup: { publicKeys: parseList(text("SLIPWAY_BACKUP_PUBLIC_KEYS")) },
+    backup: readBackup({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
     webhookAllow: parseList(text("SLIPWAY_WEBHOOK_ALLOW")),
     people: readPeople({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
     metrics: readMetrics({ text, refuse }),

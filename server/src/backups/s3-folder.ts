@@ -1,0 +1,151 @@
+// Keeps backups in a bucket of an object store that speaks S3. A backup is uploaded in parts and
+// appears when the last one is there; the parts of one that fails are removed.
+import { PassThrough, Readable, type Writable } from "node:stream";
+import type { ReadableStream as NodeWebStream } from "node:stream/web";
+import { S3mini, S3NetworkError, S3ServiceError, type UploadPart } from "s3mini";
+import { CannotStart } from "#lib/cannot-start.ts";
+import { errorCode } from "#lib/error-code.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { BackupFolder } from "./backup-folder.ts";
+
+/** Where the object store is, and who may use it. */
+export type S3Settings = {
+  readonly endpoint: string;
+  readonly region: string;
+  readonly accessKeyId: Secret;
+  readonly secretAccessKey: Secret;
+};
+
+/** An object store takes at most 10,000 parts, some of them only if all have one length. */
+const partBytes = 32 * 1_048_576;
+const partsMax = 10_000;
+const partTries = 4;
+/** How long a request may take; a part is small enough for a slow line. */
+const requestMs = 600_000;
+/** How long a whole backup may be read. */
+const readMs = 12 * 3_600_000;
+
+/** The objects of a bucket whose names begin with a prefix. */
+export class S3Folder implements BackupFolder {
+  readonly #bucket: string;
+  readonly #prefix: string;
+  readonly #client: S3mini;
+  readonly #reader: S3mini;
+
+  /** `prefix` is empty or ends with a slash. */
+  constructor(settings: S3Settings, { bucket, prefix }: { bucket: string; prefix: string }) {
+    this.#bucket = bucket;
+    this.#prefix = prefix;
+    const client = (requestAbortTimeout: number): S3mini =>
+      new S3mini({
+        endpoint: `${settings.endpoint}/${bucket}`,
+        region: settings.region,
+        accessKeyId: settings.accessKeyId.reveal(),
+        secretAccessKey: settings.secretAccessKey.reveal(),
+        requestAbortTimeout,
+      });
+    this.#client = client(requestMs);
+    this.#reader = client(readMs);
+  }
+
+  addressOf(name: string): string {
+    return `s3://${this.#bucket}/${this.#prefix}${name}`;
+  }
+
+  async check(name: string): Promise<void> {
+    const exists = await this.#asked(() => this.#client.objectExists(this.#prefix + name));
+    if (exists !== true) return;
+    throw new CannotStart(`${this.addressOf(name)} exists already. Give another name.`);
+  }
+
+  async write(name: string, fill: (to: Writable) => Promise<void>): Promise<number> {
+    const to = new PassThrough();
+    const uploading = this.#upload(this.#prefix + name, to).catch((error: unknown) => {
+      to.destroy(error instanceof Error ? error : undefined);
+      throw error;
+    });
+    const [uploaded, filled] = await Promise.allSettled([uploading, fill(to)]);
+    if (filled.status === "rejected") throw filled.reason;
+    if (uploaded.status === "rejected") throw uploaded.reason;
+    return uploaded.value;
+  }
+
+  async read(name: string): Promise<Readable> {
+    const response = await this.#asked(() => this.#reader.getObjectResponse(this.#prefix + name));
+    if (response?.body === null || response?.body === undefined)
+      throw new CannotStart(`There is no backup ${this.addressOf(name)}.`);
+    return Readable.fromWeb(response.body as NodeWebStream<Uint8Array>);
+  }
+
+  async #upload(key: string, from: Readable): Promise<number> {
+    const uploadId = await this.#asked(() => this.#client.getMultipartUploadId(key));
+    try {
+      const parts: UploadPart[] = [];
+      let bytes = 0;
+      for await (const part of partsOf(from)) {
+        if (parts.length === partsMax)
+          throw new CannotStart("The backup is too large for an object of 10,000 parts of 32 MiB.");
+        parts.push(await this.#uploadPart({ key, uploadId, part, number: parts.length + 1 }));
+        bytes += part.length;
+      }
+      await this.#asked(() => this.#client.completeMultipartUpload(key, uploadId, parts));
+      return bytes;
+    } catch (error) {
+      // The error above says more than one of the removal.
+      await this.#client.abortMultipartUpload(key, uploadId).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** A server may be busy for a moment: that is no reason to begin a long upload again. */
+  async #uploadPart(upload: {
+    readonly key: string;
+    readonly uploadId: string;
+    readonly part: Buffer;
+    readonly number: number;
+  }): Promise<UploadPart> {
+    const { key, uploadId, part, number } = upload;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#asked(() => this.#client.uploadPart(key, uploadId, part, number));
+      } catch (error) {
+        if (tries >= partTries) throw error;
+      }
+    }
+  }
+
+  /** Throws `CannotStart` with the server's reason, which holds no secret. */
+  async #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    try {
+      return await ask();
+    } catch (error) {
+      throw new CannotStart(`The bucket ${this.#bucket} cannot be used: ${reasonOf(error)}.`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof S3ServiceError)
+    return `the object store answered ${error.status} ${error.serviceCode ?? ""}`.trimEnd();
+  const code = error instanceof S3NetworkError ? error.code : errorCode(error);
+  const inner = error instanceof Error ? errorCode(error.cause) : "";
+  return `no answer of the object store (${code || inner || "the request failed"})`;
+}
+
+async function* partsOf(from: Readable): AsyncGenerator<Buffer> {
+  let pending: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of from as AsyncIterable<Buffer>) {
+    pending.push(chunk);
+    bytes += chunk.length;
+    while (bytes >= partBytes) {
+      const whole = Buffer.concat(pending);
+      yield whole.subarray(0, partBytes);
+      pending = [whole.subarray(partBytes)];
+      bytes -= partBytes;
+    }
+  }
+  yield Buffer.concat(pending);
+}

@@ -1,0 +1,30 @@
+// Reads the settings of backups: for whom they are encrypted, and the object store they may be in.
+import { Secret } from "#lib/secret.ts";
+import type { PlatformSettingName, SettingReader } from "./config-table.ts";
+
+/** The settings of backups. `s3` is null when there are no credentials for an object store. */
+export function readBackup({
+  text,
+  refuse,
+  url,
+}: SettingReader & { readonly url: (name: PlatformSettingName) => string | null }) {
+  const accessKeyId = text("SLIPWAY_BACKUP_S3_ACCESS_KEY_ID");
+  const secretAccessKey = text("SLIPWAY_BACKUP_S3_SECRET_ACCESS_KEY");
+  if ((accessKeyId === null) !== (secretAccessKey === null)) {
+    refuse(
+      "SLIPWAY_BACKUP_S3_ACCESS_KEY_ID and SLIPWAY_BACKUP_S3_SECRET_ACCESS_KEY need each other: set both, or neither.",
+    );
+  }
+  const publicKeys = (text("SLIPWAY_BACKUP_PUBLIC_KEYS") ?? "")
+    .split(",")
+    .map((key) => key.trim())
+    .filter((key) => key !== "");
+  if (accessKeyId === null || secretAccessKey === null) return { publicKeys, s3: null };
+  const s3 = {
+    endpoint: url("SLIPWAY_BACKUP_S3_ENDPOINT") ?? "",
+    region: text("SLIPWAY_BACKUP_S3_REGION") ?? "",
+    accessKeyId: new Secret(accessKeyId),
+    secretAccessKey: new Secret(secretAccessKey),
+  };
+  return { publicKeys, s3 };
+}
