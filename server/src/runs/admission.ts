@@ -13,10 +13,12 @@ export type AdmissionLimits = {
   readonly appMax: number;
 };
 
-/** Each app may have this many regardless of the others. */
+/** Each app may have this many runs regardless of the others. */
 const alwaysMin = 4;
+/** The limit of an app whose replicas have few slots, unless `appMax` is lower. */
 const appMin = 8;
 
+/** What one app holds; `bytes` counts the request bodies. */
 type Usage = { runs: number; bytes: number };
 
 /** Counts the held runs. */
@@ -38,7 +40,8 @@ export class Admission {
     const usage = this.#apps.get(appId)?.runs ?? 0;
     const freeOfApp = this.#maxOf(slots) - usage;
     const freeInAll = this.#limits.runsMax - this.#runs;
-    return Math.max(0, Math.min(freeOfApp, Math.max(freeInAll, alwaysMin - usage)));
+    const freeDespiteOthers = Math.max(freeInAll, alwaysMin - usage);
+    return Math.max(0, Math.min(freeOfApp, freeDespiteOthers));
   }
 
   /**
@@ -75,8 +78,11 @@ export class Admission {
     this.#bytes -= bytes;
   }
 
+  /**
+   * The limit of an app whose replicas have so many slots. Twice that number lets the next run be
+   * at hand whenever one ends.
+   */
   #maxOf(slots: number): number {
-    const { appMax } = this.#limits;
-    return Math.min(appMax, Math.max(Math.min(appMin, appMax), 2 * slots));
+    return Math.min(this.#limits.appMax, Math.max(appMin, 2 * slots));
   }
 }

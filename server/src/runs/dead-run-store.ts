@@ -11,6 +11,7 @@ import { isDead } from "./run-list-store.ts";
  */
 export type DeadWanted = {
   readonly appId: AppId;
+  /** The final state of the runs; null: any. */
   readonly status: "failure" | "timeout" | null;
   readonly before: Date;
   readonly limit: number;
@@ -68,6 +69,7 @@ export async function purgeSome(tx: Tx, query: DeadWanted): Promise<number> {
       from dead where runs.id = dead.id`;
 }
 
+/** Selects and locks dead runs, oldest first. */
 function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unknown> {
   const hasStatus = status === null ? sql`true` : sql`state = ${sql.lit(status)}`;
   return sql`
@@ -76,8 +78,9 @@ function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unkn
 }
 
 /**
- * Moves the request instead of copying it: a run can be redriven only once, and bodies may be
- * large.
+ * Creates a new run from each `chosen` one, which has `id`, `sealed` and `new_id`; returns how
+ * many. Moves the requests instead of copying them: a run can be redriven only once, and bodies may
+ * be large.
  */
 async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<{ count: number }>`

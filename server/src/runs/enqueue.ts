@@ -27,9 +27,13 @@ export type EnqueueOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log">
   readonly storeRefusal: () => string | null;
 };
 
+/** How many runs may wait to be stored; further calls are refused. */
 const waitingMax = 20_000;
+/** How many bytes the bodies of these runs may have together. */
 const waitingBytesMax = 256 * 1_048_576;
+/** How many runs one statement stores at most. */
 const batchMax = 500;
+/** How many bytes the bodies of these runs may have together. */
 const batchBytesMax = 16 * 1_048_576;
 /** Bodies up to this size are read without waiting for others. */
 const smallBodyBytes = 65_536;
@@ -48,12 +52,13 @@ const gateLimits = {
   refusal: busy,
 } as const;
 /**
- * How long a call waits for a slot: longer than a client that holds one may take until its body
- * begins to arrive.
+ * How long a call with a large body waits for a slot. In this time, calls that hold a slot end if
+ * their clients send nothing: `proxy/whole-body.ts` gives such a client 30 s.
  */
 const waitMs = 60_000;
 /** A database that takes longer to store a run counts as unavailable. */
 const storeMs = 10_000;
+/** After how many seconds callers shall try again. The number is a guess. */
 const retryAfterSeconds = 5;
 
 const tooMany = "Too many async calls are being accepted at the moment; try again.";
@@ -108,7 +113,8 @@ export class Enqueue implements AsyncAccept {
   }
 
   async #acceptInTurn(call: AsyncCall): Promise<void> {
-    const isSmall = call.contentLength >= 0 && call.contentLength <= smallBodyBytes;
+    const hasKnownLength = call.contentLength !== -1;
+    const isSmall = hasKnownLength && call.contentLength <= smallBodyBytes;
     if (isSmall) return await this.#accept(call);
     const { clock, ownerKeyOf } = this.#options;
     await this.#largeBodies.run(() => this.#accept(call), {
@@ -125,9 +131,8 @@ export class Enqueue implements AsyncAccept {
     const run = this.#runOf(call, body, isHeld);
     let runId: RunId;
     try {
-      runId = await (call.idempotencyKey === null
-        ? this.#insert(run)
-        : this.#insertOnce(run, call.idempotencyKey));
+      if (call.idempotencyKey === null) runId = await this.#insert(run);
+      else runId = await this.#insertOnce(run, call.idempotencyKey);
     } catch (error) {
       if (isHeld) runner.unreserve(run.appId, body.length);
       throw error;
@@ -137,6 +142,7 @@ export class Enqueue implements AsyncAccept {
     call.accepted(runId);
     if (!isNew) return;
     this.acceptedTotal++;
+    // The store gives a held run its first lease, whose epoch is 1.
     if (isHeld) runner.take({ ...run, epoch: 1, attempt: 0, starts: 0, waitsSinceMs: clock.now() });
     else runner.nudge(run.appId);
   }
@@ -176,6 +182,7 @@ export class Enqueue implements AsyncAccept {
       call;
     const { live } = route;
     if (live === null) throw new Fault("not_deployed", `${route.appName} has no release.`);
+    const context = callSecretContext(route.appId);
     return {
       runId,
       method,
@@ -190,9 +197,7 @@ export class Enqueue implements AsyncAccept {
       target: path,
       retriesMax: call.retries ?? live.settings.retries,
       webhookSecretSealed:
-        webhookSecret === null
-          ? null
-          : this.#options.sealer.seal(webhookSecret, callSecretContext(route.appId)),
+        webhookSecret === null ? null : this.#options.sealer.seal(webhookSecret, context),
     };
   }
 }
@@ -202,17 +207,18 @@ function busy(): Fault {
 }
 
 function notStoredFor(error: unknown): Fault {
-  if (!isDiskFull(error))
-    return new Fault("unavailable", notStored, { cause: error, retryAfterSeconds });
-  return fullDisk(diskFullText, error);
+  if (isDiskFull(error)) return fullDisk(diskFullText, error);
+  return new Fault("unavailable", notStored, { cause: error, retryAfterSeconds });
 }
 
 function fullDisk(message: string, cause?: unknown): Fault {
   return new Fault("unavailable", message, { cause, retryAfterSeconds: diskFullRetrySeconds });
 }
 
+/** A hash of all by which a repeated request is recognized. */
 function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {
   const head = JSON.stringify([method, target, webhookEndpoint]);
+  // JSON contains no null byte, so the byte shows where the body begins.
   return createHash("sha256").update(head).update("\0").update(body).digest();
 }
 

@@ -132,7 +132,8 @@ export class Execution implements ActiveRun, RunWatcher {
     const options = { ...startRetry, clock, signal: settlement.stopping, onFailure };
     // A write that is counted as failed may have succeeded; the run is then given back without
     // having been sent.
-    return (await retry(options, () => this.#writeStart(replica))) ?? false;
+    const isStarted = await retry(options, () => this.#writeStart(replica));
+    return isStarted ?? false;
   }
 
   mayGrow(answerBytes: number): Promise<void> | null {
@@ -149,13 +150,15 @@ export class Execution implements ActiveRun, RunWatcher {
     );
   }
 
+  /** Records the start; false: the call must not be sent. */
   async #writeStart(replica: ReadyReplica): Promise<boolean> {
     const { settlement, clock, startMsMax } = this.#parts;
     const { runId, epoch } = this.work;
     if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
     const requestedMs = clock.monotonicMs();
     const { replicaId, releaseId } = replica;
-    this.#isOtherRelease = (this.work.onlyReleaseId ?? releaseId) !== releaseId;
+    const requiredReleaseId = this.work.onlyReleaseId ?? releaseId;
+    this.#isOtherRelease = requiredReleaseId !== releaseId;
     if (this.#isOtherRelease) return false;
     const isStarted = await settlement.start({ runId, epoch, replicaId, releaseId });
     // The lease is lost, or somebody has requested a cancel of which this object does not know yet.
@@ -214,7 +217,7 @@ export class Execution implements ActiveRun, RunWatcher {
     const { calledApps, heldRuns, answerBytesMax, callMsMax } = this.#parts;
     const { appId } = this.work;
     this.#reattaching = new AbortController();
-    const release = calledApps.hold(appId, replicaId);
+    const endHold = calledApps.hold(appId, replicaId);
     const options = {
       signal: this.#reattaching.signal,
       bytesMax: answerBytesMax,
@@ -222,10 +225,11 @@ export class Execution implements ActiveRun, RunWatcher {
     };
     const attached = await heldRuns.attach(address, this.#heldId, options);
     this.#reattaching = null;
-    release();
+    endHold();
     if (attached.kind === "answered") return attached;
     // The run is given back if the replica has never begun it.
-    return attached.kind === "unknown" && !attached.hasForgotten ? { kind: "withdrawn" } : ending;
+    if (attached.kind === "unknown" && !attached.hasForgotten) return { kind: "withdrawn" };
+    return ending;
   }
 
   /** Decompresses the answer if needed: the app may compress although it was asked not to. */
@@ -252,7 +256,7 @@ export class Execution implements ActiveRun, RunWatcher {
       const readable = await this.#decompressed(finalEnding);
       if (this.#isAbandoned) return;
       // An attempt counts only if its start was recorded.
-      const attempt = this.work.attempt + (replica === null ? 0 : 1);
+      const attempt = replica === null ? this.work.attempt : this.work.attempt + 1;
       const isReclaimed = replica !== null && this.#parts.scheduler.isReclaimed(replica.replicaId);
       const facts = { attempt, isCancelled: this.#isCancelled, isReclaimed };
       const isWritten = await settlement.end(this.work, readable, facts);

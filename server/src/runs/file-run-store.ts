@@ -17,10 +17,12 @@ export type WaitingRun = AppKey & {
     readonly status: string;
     readonly reason: string | null;
   } | null;
+  /** The release of that build; null: it has made none. */
   readonly releaseId: ReleaseId | null;
   readonly liveReleaseId: ReleaseId | null;
 };
 
+/** How many runs `readBuiltRuns` returns at most; the next turn gets the others. */
 const batchMax = 500;
 
 /** Adds a run that waits for the build; it is accepted once `tx` is committed. */
@@ -31,6 +33,7 @@ export async function addWaitingRun(
     readonly runId: RunId;
     /** The path that lists show as the function. */
     readonly shownPath: string;
+    /** The path that the replica is asked for. */
     readonly target: string;
     readonly body: Buffer;
     readonly clientAddress: string;

@@ -15,7 +15,9 @@ export type Outcome =
   | {
       readonly kind: "final";
       readonly state: FinalState;
+      /** The status that a plain caller would have got; null: it was cancelled or interrupted. */
       readonly statusCode: number | null;
+      /** Why the run did not succeed; null: it did. */
       readonly reason: string | null;
       /** Kept for later queries; null: the app sent none. */
       readonly result: Answer | null;
@@ -25,13 +27,15 @@ export type Outcome =
   | {
       readonly kind: "again";
       readonly delayMs: number;
+      /** The status of the attempt that failed; null: there is none. */
       readonly statusCode: number | null;
+      /** Why there is another attempt; null: for no reason that an owner needs to know. */
       readonly reason: string | null;
       /** True when the attempt counts. */
       readonly isCounted: boolean;
     };
 
-/** The properties of a run that decide. */
+/** What of a run the decision depends on. */
 export type JudgedRun = {
   /** Attempts begun, including this one. */
   readonly attempt: number;
@@ -43,7 +47,7 @@ export type JudgedRun = {
   readonly isReclaimed?: boolean;
 };
 
-/** A run waits for a replica no longer than its maximum run time (docs: 12 hours). */
+/** A run waits for a replica no longer than the 12 hours that a run may take at most. */
 const waitMsMax = 12 * 3_600_000;
 
 const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
@@ -53,8 +57,12 @@ const waitsForOwner: ReadonlySet<FaultCode> = new Set<FaultCode>([
   "app_stopped",
   "not_found",
 ]);
+/** The shortest pause of a run that waits for something other than its app. */
 const platformDelayMs = 1_000;
-/** Statuses that suggest a retry may succeed. */
+/**
+ * Statuses below 500 after which a retry may succeed: the request took too long, came too early, or
+ * was one of too many.
+ */
 const passingStatuses = new Set([408, 425, 429]);
 
 /** Judges an ending. `random` is in [0, 1). */
@@ -63,30 +71,26 @@ export function outcomeOf(
   run: JudgedRun,
   at: { readonly nowMs: number; readonly random: number },
 ): Outcome {
-  if (
-    run.isReclaimed === true &&
-    !run.isCancelled &&
-    isCutOff(ending) &&
-    at.nowMs - run.waitsSinceMs < waitMsMax
-  )
+  const mayWaitOn = at.nowMs - run.waitsSinceMs < waitMsMax;
+  const isForProtected = run.isReclaimed === true && isCutOff(ending);
+  if (isForProtected && !run.isCancelled && mayWaitOn)
     return givenBack(
       platformDelayMs,
       "Its replica made way for a protected one, so the attempt does not count.",
     );
   switch (ending.kind) {
     case "answered":
-      // An interrupted function's error is not its own answer.
-      return run.isCancelled && ending.status >= 500
-        ? cancelled
-        : outcomeOfAnswer(ending, run, at.random);
+      // A function that the cancel has interrupted fails, and its error says nothing.
+      if (run.isCancelled && ending.status >= 500) return cancelled;
+      return outcomeOfAnswer(ending, run, at.random);
     case "withdrawn":
       return run.isCancelled ? cancelled : givenBack(0, null);
-    case "interrupted":
+    case "interrupted": {
       if (run.isCancelled) return cancelled;
-      return (
-        retried(run, { statusCode: null, reason: ending.reason }, at.random) ??
-        outcomeOfFault("failure", null, ending)
-      );
+      const { reason } = ending;
+      const again = retried(run, { statusCode: null, reason }, at.random);
+      return again ?? outcomeOfFault("failure", null, { reason });
+    }
     case "failed":
       return run.isCancelled ? cancelled : outcomeOfFailure(ending, run, at);
   }
@@ -145,10 +149,8 @@ function outcomeOfFailure(
   }
   const reason = why ?? message;
   const again = retried(run, { statusCode: status, reason }, random);
-  return (
-    again ??
-    outcomeOfFault(code === "call_timeout" ? "timeout" : "failure", status, { reason, message })
-  );
+  const state = code === "call_timeout" ? "timeout" : "failure";
+  return again ?? outcomeOfFault(state, status, { reason, message });
 }
 
 /** Another attempt after a pause; null: no attempts are left. */
@@ -170,7 +172,10 @@ function givenBack(delayMs: number, reason: string | null): Outcome {
   return { kind: "again", delayMs, statusCode: null, reason, isCounted: false };
 }
 
-/** The app sent no answer: the webhook gets what the platform would have sent to a plain caller. */
+/**
+ * The end of a run without an answer of the app. The webhook gets what the platform would have sent
+ * to a plain caller; of an interrupted run, which has no status, what a lost replica leads to.
+ */
 function outcomeOfFault(
   state: "failure" | "timeout",
   status: number | null,
@@ -185,8 +190,11 @@ function outcomeOfFault(
   return { kind: "final", state, statusCode: status, reason, result: null, forwarded };
 }
 
+/** A longer body is not parsed, which would block the event loop. */
 const messageBytesMax = 65_536;
 const messageCharactersMax = 300;
+/** Control characters, invisible format characters, and halves of characters. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Cs}]/gu;
 
 /**
  * The app's error message in the usual form, `{"message": …}`, to complete a sentence; "" when
@@ -199,19 +207,17 @@ function messageIn({
   readonly contentType: string | null;
   readonly body: Buffer | null;
 }): string {
-  if (
-    body === null ||
-    body.length > messageBytesMax ||
-    contentType?.startsWith("application/json") !== true
-  )
-    return "";
+  if (body === null || body.length > messageBytesMax) return "";
+  if (contentType?.startsWith("application/json") !== true) return "";
   try {
     const value: unknown = JSON.parse(body.toString());
     const message =
       typeof value === "object" && value !== null && "message" in value ? value.message : undefined;
     if (typeof message !== "string" || message === "") return "";
-    const text = message.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}]/gu, " ").replace(/[.\s]+$/, "");
-    return `: ${text.length > messageCharactersMax ? `${text.slice(0, messageCharactersMax)}…` : text}`;
+    // The sentence ends with a period of its own.
+    const text = message.replaceAll(unprintable, " ").replace(/[.\s]+$/, "");
+    const isShort = text.length <= messageCharactersMax;
+    return isShort ? `: ${text}` : `: ${text.slice(0, messageCharactersMax)}…`;
   } catch {
     // The body is not JSON, whatever its content type says.
     return "";

@@ -29,6 +29,7 @@ type Address = NonNullable<Awaited<ReturnType<RunStore["replicaOf"]>>["address"]
 export class Recovery implements ActiveRun {
   readonly work: OrphanRun;
   readonly #parts: RecoveryParts;
+  /** Ends the wait for the replica's answer. */
   readonly #attachStop = new AbortController();
   #isCancelled: boolean;
   #isAbandoned = false;
@@ -73,12 +74,8 @@ export class Recovery implements ActiveRun {
       const address = isAnswerKept ? (replica?.address ?? null) : null;
       const ending = address === null ? answerLost : await this.#attach(address, heldId);
       if (this.#isAbandoned) return;
-      if (
-        this.#isCancelled &&
-        address !== null &&
-        replicaId !== null &&
-        ending.kind !== "answered"
-      ) {
+      const mayStillRun = address !== null && replicaId !== null && ending.kind !== "answered";
+      if (this.#isCancelled && mayStillRun) {
         const cancelAnswer = await heldRuns.cancel(address, heldId);
         if (cancelAnswer === "running" && this.#parts.hasReplicaAlone(this.work.appId))
           this.#parts.scheduler.endStuck(replicaId);
@@ -90,11 +87,10 @@ export class Recovery implements ActiveRun {
         ending !== forgotten &&
         (replica?.isReclaimed === true || this.#parts.scheduler.isReclaimed(replicaId));
       const facts = { attempt, isCancelled: this.#isCancelled, isReclaimed };
-      const isWritten = await settlement.end(
-        { ...this.work, attempt: Math.max(0, attempt - 1) },
-        ending,
-        facts,
-      );
+      // The row counts the interrupted attempt already. If the outcome does not count it, the
+      // number is that before the attempt.
+      const work = { ...this.work, attempt: Math.max(0, attempt - 1) };
+      const isWritten = await settlement.end(work, ending, facts);
       if (isWritten && address !== null) heldRuns.acknowledge(address, heldId);
     } finally {
       onLetGo();

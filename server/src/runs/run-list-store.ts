@@ -14,26 +14,22 @@ import { isFinal } from "./run-states.ts";
 export type RunCursor = { readonly atMicros: number; readonly id: RunId };
 
 type RunColumn =
-  | (
-      | "id"
-      | "app_id"
-      | "state"
-      | "method"
-      | "path"
-      | "client_address"
-      | "replica_id"
-      | "attempt"
-      | "status_code"
-    )
-  | (
-      | "reason"
-      | "webhook_endpoint"
-      | "accepted_at"
-      | "queued_at"
-      | "started_at"
-      | "ended_at"
-      | "cancel_requested_at"
-    )
+  | "id"
+  | "app_id"
+  | "state"
+  | "method"
+  | "path"
+  | "client_address"
+  | "replica_id"
+  | "attempt"
+  | "status_code"
+  | "reason"
+  | "webhook_endpoint"
+  | "accepted_at"
+  | "queued_at"
+  | "started_at"
+  | "ended_at"
+  | "cancel_requested_at"
   | "redriven_as";
 
 /**
@@ -48,7 +44,9 @@ export type RunRow = Pick<Selectable<Tables["runs"]>, RunColumn> & {
   readonly total_ms: number | null;
   /** The time `accepted_at`, in microseconds. */
   readonly at_micros: number;
+  /** When the replica of the latest attempt started; null: there is none, or it is not known. */
   readonly replica_started_at: Date | null;
+  /** The region of that replica. */
   readonly region: string | null;
   /** The number of the release that ran each start, in order. */
   readonly releases: readonly number[];
@@ -103,8 +101,9 @@ export async function listDead(
 export async function readRun(db: Db, appId: AppId, runId: RunId): Promise<RunRow | undefined> {
   const runs = sql`(select ${runColumns} from runs where id = ${runId} and app_id = ${appId})`;
   const calls = sql`(select ${callColumns} from calls where id = ${runId} and app_id = ${appId})`;
+  const { rows } = await shown(sql`${runs} union all ${calls}`, 2).execute(db);
   // If both tables have the id, the async run wins.
-  return (await shown(sql`${runs} union all ${calls}`, 2).execute(db)).rows.toSorted(asyncFirst)[0];
+  return rows.toSorted(asyncFirst)[0];
 }
 
 /** A kept answer; `body` null: it was too long to keep. */
@@ -133,6 +132,7 @@ const runColumns = sql`
   webhook_endpoint, accepted_at, queued_at, started_at, ended_at, cancel_requested_at, redriven_as,
   build_id is not null as is_file_run, false as is_websocket, null::real as line_ms, null::real as total_ms, started_release_ids as release_ids`;
 
+/** A call was sent once, to a replica of one release, or it reached none. */
 const callColumns = sql`
   id, false as is_async, app_id, state, method, path, client_address, replica_id, 1::smallint as attempt, status_code,
   reason, webhook_endpoint, received_at as accepted_at, null::timestamptz as queued_at,
@@ -156,6 +156,7 @@ function stateIs(state: RunState | null): RawBuilder<boolean> {
   return state === null ? sql`true` : sql`state = ${sql.lit(state)}`;
 }
 
+/** Like `stateIs`; for states before the end, also names the condition of the index `runs_live`. */
 function runStateIs(state: RunState | null): RawBuilder<boolean> {
   if (state === null || isFinal(state)) return stateIs(state);
   return sql`${stateIs(state)} and ended_at is null`;

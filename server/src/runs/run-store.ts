@@ -24,7 +24,9 @@ export type NewRun = AppKey & {
   readonly body: Buffer;
   readonly clientAddress: string;
   readonly retriesMax: number;
+  /** The URL to which the call asks that its answer is posted; null: the call names none. */
   readonly webhookEndpoint: string | null;
+  /** The secret that the call gives for signing that delivery, encrypted; null: it gives none. */
   readonly webhookSecretSealed: string | null;
   /** True if this platform processes the run at once, and so gets the run's lease. */
   readonly isHeld: boolean;
@@ -52,6 +54,7 @@ export type RunWork = HeldRun &
 
 /** A run that was running when its platform ended. */
 export type OrphanRun = RunWork & {
+  /** The replica that got the latest attempt, or was to get it; null: there was no attempt. */
   readonly replicaId: ReplicaId | null;
   readonly isCancelRequested: boolean;
 };
@@ -62,8 +65,11 @@ export type RunStart = HeldRun & { readonly replicaId: ReplicaId; readonly relea
 /** The end of a run. */
 export type RunEnd = HeldRun & {
   readonly state: FinalState;
+  /** The status that a plain caller would have got; null: it was cancelled or interrupted. */
   readonly statusCode: number | null;
+  /** Why the run did not succeed; null: it did. */
   readonly reason: string | null;
+  /** The answer to be stored; null: there is none. */
   readonly result: CollectedAnswer | null;
 };
 
@@ -106,9 +112,12 @@ export class RunStore {
   /** Inserts new runs. They are accepted once this resolves, or once `tx` is committed. */
   async insert(runs: readonly NewRun[], tx: Db = this.#db): Promise<void> {
     const column = <Value>(pick: (run: NewRun) => Value): Value[] => runs.map(pick);
+    // The list `values` must not be empty, so it begins with a row of nulls, which matches no run.
     const large = runs
       .filter(hasLargeBody)
       .map((run) => sql`(${run.runId}::uuid, ${run.body}::bytea)`);
+    // A held run begins as queued, with a lease of epoch 1. Another run is pending: it has no
+    // lease, and its epoch is 0.
     await sql`
       with large (id, body) as (
         values ${sql.join([sql`(null::uuid, null::bytea)`, ...large])}
@@ -149,6 +158,7 @@ export class RunStore {
    * received nothing.
    */
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
+    // Only the first call for an attempt finds the run in state `queued`, so only it counts.
     const { rows } = await sql<Written>`
       update runs set state = 'running', replica_id = given.replica_id, started_at = clock_timestamp(),
              attempt = attempt + (state = 'queued')::int, starts = starts + (state = 'queued')::int, lease_until = ${this.#leaseEnd()},
@@ -180,7 +190,7 @@ export class RunStore {
     const answers = answersFor(ends, rows);
     const ended = ends.filter((_, index) => answers[index]);
     await this.#keepResults(ended, tx);
-    // A run that failed or timed out keeps its request, so that it can be redriven.
+    // A run that failed or timed out keeps its request and its secret, so that it can be redriven.
     const neverRedriven = ended
       .filter(({ state }) => state === "success" || state === "cancelled")
       .map(({ runId }) => runId);
@@ -223,6 +233,7 @@ export class RunStore {
     const rows = await this.#db
       .selectFrom("runs")
       .select("id")
+      // This condition only lets the database use the index of held runs.
       .where("lease_until", "is not", null)
       .where("lease_holder", "=", this.#holder)
       .where("cancel_requested_at", "is not", null)
@@ -232,6 +243,7 @@ export class RunStore {
 
   /** Up to 1,000 apps with pending runs, each with the milliseconds until its first run is due. */
   async appsWithWork(): Promise<{ readonly appId: AppId; readonly dueInMs: number }[]> {
+    // The recursion looks up one row per app in the index. Grouping would read all pending runs.
     const { rows } = await sql<{ app_id: AppId; due_in_ms: number }>`
       with recursive waiting as (
         (select app_id, due_at from runs where state = 'pending' order by app_id, due_at limit 1)
@@ -347,9 +359,9 @@ export class RunStore {
       .select(["address", "stopped_at", "end_kind"])
       .where("id", "=", replicaId)
       .executeTakeFirst();
-    const hasAddress = typeof row?.address === "string" && row.stopped_at === null;
+    const address = row?.stopped_at === null ? row.address : null;
     return {
-      address: hasAddress ? parseAddress(row.address ?? "") : null,
+      address: address === null ? null : parseAddress(address),
       isReclaimed: row?.end_kind === "reclaimed",
     };
   }
@@ -376,7 +388,7 @@ export class RunStore {
     return sql<boolean>`(lease_epoch = given.epoch and lease_holder = ${this.#holder})`;
   }
 
-  /** The SQL expression for the time at which a lease ends that begins now. */
+  /** The SQL expression for the end of a lease that begins, or is extended, now. */
   #leaseEnd(): RawBuilder<unknown> {
     return sql`clock_timestamp() + ${this.#leaseMs} * interval '1 millisecond'`;
   }
@@ -411,7 +423,8 @@ const mayBecomeGiven = sql<boolean>`(${sql.join(
 
 /**
  * The assignments for a run that loses its holder: the run becomes pending again, or cancelled if
- * somebody has asked to cancel it. `failure` tells how its latest attempt failed, if known.
+ * somebody has asked to cancel it. `failure` tells how its latest attempt failed; where it is null,
+ * what the row says already stays.
  */
 function pendingOrCancelled(
   failure: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>,
@@ -430,7 +443,7 @@ function pendingOrCancelled(
     lease_holder = null, lease_until = null`;
 }
 
-/** A part of a statement that deletes the requests of those `changed` runs that are cancelled. */
+/** Deletes the requests of the cancelled ones among the `changed` runs; one part of a `with`. */
 function requestDeletion(changed: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     deleted as (delete from run_requests using ${changed} as gone where run_id = gone.id and gone.state = 'cancelled')`;

@@ -66,7 +66,7 @@ type Entry = { readonly run: ActiveRun; readonly lease: Lease<"runs"> };
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #admission: Admission;
-  readonly #waiting: WaitTimer;
+  readonly #waitTimer: WaitTimer;
   readonly #active = new Map<RunId, Entry>();
   readonly #claiming: Loop;
   readonly #renewing: Loop;
@@ -82,7 +82,7 @@ export class Runner {
 
   constructor(options: RunnerOptions) {
     this.#options = options;
-    this.#waiting = new WaitTimer(options.clock);
+    this.#waitTimer = new WaitTimer(options.clock);
     const { log, clock, leaseMs, runsMax, lineLengthMax } = options;
     this.#admission = new Admission({
       runsMax,
@@ -93,6 +93,7 @@ export class Runner {
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
       new Loop({ name, intervalMs, turn, log, clock });
     this.#claiming = loop("runs", claimEveryMs, () => this.#claim());
+    // Some renewals may fail or be late before a lease expires.
     this.#renewing = loop("leases of runs", leaseMs / 4, () => this.#renew());
     this.#reaping = loop("lost runs", reapEveryMs, () => this.#takeOver());
   }
@@ -103,11 +104,12 @@ export class Runner {
 
   /** Called when the app has runs that nobody holds; null: any app may have some. */
   nudge(appId: AppId | null): void {
-    if (appId === null) this.#claiming.nudge();
-    else {
-      this.#backlog.add(appId);
-      this.#claimWhenHalfFree(appId);
+    if (appId === null) {
+      this.#claiming.nudge();
+      return;
     }
+    this.#backlog.add(appId);
+    this.#claimWhenHalfFree(appId);
   }
 
   /**
@@ -117,12 +119,8 @@ export class Runner {
   reserve(appId: AppId, bytes: number): boolean {
     if (this.#isQuiet || this.#backlog.has(appId) || this.#options.isStopped(appId)) return false;
     const slots = this.#options.slotsMaxOf(appId);
-    if (
-      slots === undefined ||
-      this.#admission.free(appId, slots) === 0 ||
-      !this.#admission.hasBytes(appId, bytes)
-    )
-      return false;
+    if (slots === undefined || this.#admission.free(appId, slots) === 0) return false;
+    if (!this.#admission.hasBytes(appId, bytes)) return false;
     this.#admission.take(appId, bytes);
     return true;
   }
@@ -191,8 +189,8 @@ export class Runner {
   }
 
   #claimWhenHalfFree(appId: AppId): void {
-    if (this.#admission.isHalfFree(appId, this.#options.slotsMaxOf(appId) ?? 0))
-      this.#claiming.nudge();
+    const slots = this.#options.slotsMaxOf(appId) ?? 0;
+    if (this.#admission.isHalfFree(appId, slots)) this.#claiming.nudge();
   }
 
   async #claim(): Promise<void> {
@@ -208,12 +206,14 @@ export class Runner {
       }
       this.#backlog.add(appId);
       if (isStopped(appId)) {
-        this.#waiting.noteStop(appId);
+        this.#waitTimer.noteStop(appId);
         continue;
       }
       const free = this.#admission.free(appId, slotsMaxOf(appId) ?? 0);
+      if (free === 0) continue;
+      const found = await this.#claimOf(appId, free);
       // If fewer runs were found than there is capacity for, the app has no more due runs.
-      if (free > 0 && (await this.#claimOf(appId, free)) < free) this.#backlog.delete(appId);
+      if (found < free) this.#backlog.delete(appId);
     }
     this.#cancelWake();
     if (wakeMs < claimEveryMs)
@@ -229,7 +229,7 @@ export class Runner {
     const held = claimed.map(({ id, epoch }) => ({ runId: id, epoch }));
     for (const work of await store.read(await this.#fitting(appId, held))) {
       this.#admission.take(appId, work.body.length);
-      this.take({ ...work, waitsSinceMs: this.#waiting.sinceMs(appId, work.waitsSinceMs) });
+      this.take({ ...work, waitsSinceMs: this.#waitTimer.sinceMs(appId, work.waitsSinceMs) });
       if (work.isCancelRequested) this.cancel(work.runId);
     }
     return claimed.length;
@@ -244,6 +244,7 @@ export class Runner {
     const sizes = await store.bodyBytes(held);
     let bytes = 0;
     const fitting = held.filter(({ runId }, index) => {
+      // A run without a stored request has ended meanwhile, and `read` omits it.
       const size = sizes.get(runId) ?? 0;
       if (index > 0 && !this.#admission.hasBytes(appId, bytes + size)) return false;
       bytes += size;

@@ -28,8 +28,11 @@ export type SettlementOptions = Pick<Foundation, "db" | "sealer" | "clock" | "lo
 
 type Ending = { readonly end: RunEnd; readonly delivery: NewDelivery | null };
 
+/** How many writes of each kind may wait, far more than a platform has runs at once. */
 const waitingMax = 100_000;
+/** How many runs one transaction writes at most. */
 const batchMax = 500;
+/** How many bytes the results of these runs may have together. */
 const batchBytesMax = 64 * 1_048_576;
 const backoff = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2 };
 const writeRetry: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
@@ -109,7 +112,8 @@ export class RunSettlement {
         "what became of a run could not be written",
       );
     const options = { ...writeRetry, clock, signal: this.stopping, onFailure };
-    return (await retry(options, () => this.#write(work, outcome, facts.attempt))) ?? false;
+    const isWritten = await retry(options, () => this.#write(work, outcome, facts.attempt));
+    return isWritten ?? false;
   }
 
   /** Gives up writes that the database does not accept; resolves when none is in progress. */
@@ -146,10 +150,8 @@ export class RunSettlement {
         .filter((_ending, index) => isWritten[index])
         .map(({ delivery }) => delivery)
         .filter((delivery) => delivery !== null);
-      return {
-        answers: isWritten,
-        added: deliveries.length > 0 ? await outbox.add(tx, deliveries) : [],
-      };
+      if (deliveries.length === 0) return { answers: isWritten, added: [] };
+      return { answers: isWritten, added: await outbox.add(tx, deliveries) };
     });
     for (const [index, { state }] of ends.entries()) {
       if (answers[index]) this.ended.count(state);
