@@ -6,6 +6,7 @@ import type { ProjectId } from "#lib/ids.ts";
 
 /** Answers up to this length are collected unconditionally. */
 const freeBytes = 65_536;
+/** The lengths above which the second and the third step begin; the first one follows at once. */
 const stepsBytes = [1_048_576, 4 * 1_048_576];
 /** Limit for all answers within one step. */
 const stepBytesMax = 256 * 1_048_576;
@@ -22,6 +23,7 @@ export type AnswerMemoryOptions = {
   readonly ownerKeyOf: OwnerKeyOf;
 };
 
+/** A step, with the slots for answers longer than `aboveBytes`. */
 type Step = { readonly aboveBytes: number; readonly gate: Gate };
 
 /** Limits the memory of answers; one per platform. */
@@ -55,7 +57,9 @@ export class AnswerReservation {
   readonly #projectId: ProjectId;
   readonly #steps: readonly Step[];
   readonly #options: AnswerMemoryOptions;
+  /** Each function gives one slot back. */
   readonly #leaves: (() => void)[] = [];
+  /** How many steps the answer has entered, or waits to enter. */
   #entered = 0;
   #hasLeft = false;
 
@@ -82,6 +86,7 @@ export class AnswerReservation {
     const key = await this.#options.ownerKeyOf(this.#projectId).catch(() => this.#projectId);
     if (this.#hasLeft) return;
     const leave = await gate.enter({ key });
+    // A gate whose queue has no limit refuses nobody.
     if (leave === null) return;
     if (this.#hasLeft) leave();
     else this.#leaves.push(leave);

@@ -54,18 +54,21 @@ export async function askReplica(question: Question): Promise<ReplicaAnswer> {
     return await new ReplicaRequest(question, question.agent, question.waitMs).answer;
   } catch (error) {
     if (!(error instanceof StaleConnection)) throw error;
-    // Use a new connection, because other kept-alive ones may be stale too.
-    return await new ReplicaRequest(question, false, endMs - question.clock.monotonicMs()).answer;
+    // The repeated request gets a new connection, because other kept-alive ones may be stale too.
+    const remainingMs = endMs - question.clock.monotonicMs();
+    return await new ReplicaRequest(question, false, remainingMs).answer;
   }
 }
 
 /** The peer closed a kept-alive connection before it answered. */
 class StaleConnection extends Error {}
 
+/** One try of a request. `agent` false: over a new connection. */
 class ReplicaRequest {
   readonly answer: Promise<ReplicaAnswer>;
   readonly #question: Question;
   readonly #request: ClientRequest;
+  /** Each function cancels one timer. */
   readonly #timers = new Set<() => void>();
   readonly #resolve: (answer: ReplicaAnswer) => void;
   readonly #reject: (error: Error) => void;
@@ -132,6 +135,10 @@ class ReplicaRequest {
   readonly #onAbort = (): void =>
     this.#fail(new Error("nobody waits for the replica's answer any more"));
 
+  /**
+   * Lets the request fail after `waitMs`; `what` says what the replica did not do until then. The
+   * returned function cancels that.
+   */
   #within(waitMs: number, what: string): () => void {
     const cancel = this.#question.clock.after(Math.max(0, waitMs), () =>
       this.#fail(new Error(`the replica ${what}`)),
@@ -145,6 +152,7 @@ class ReplicaRequest {
     this.#request.destroy();
   }
 
+  /** Ends all waits, then reports the answer or the error. Only the first report counts. */
   #settle(report: () => void): void {
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
@@ -155,6 +163,7 @@ class ReplicaRequest {
 
 /** The body length according to the head; null: the head does not say it. */
 function lengthOf(response: IncomingMessage): number | null {
+  // Answers with these statuses have no body, whatever their head says.
   if (response.statusCode === 204 || response.statusCode === 304) return 0;
   const length = response.headers["content-length"];
   return length !== undefined && /^\d{1,15}$/.test(length) ? Number(length) : null;

@@ -27,6 +27,7 @@ export type CallRecordsOptions = LeftOutOptions & {
 
 /** Calls that end within this time are written together. */
 const lingerMs = 200;
+/** How many records one statement writes. */
 const batchMax = 1_000;
 /** Records that wait while the database is unavailable: some megabytes. */
 const queueMax = 10_000;
@@ -44,6 +45,7 @@ export class CallRecords {
   readonly #waiting = new Set<Promise<void>>();
   readonly #successes: RateLimit;
   readonly #successesOf: (projectId: ProjectId) => number;
+  /** How many records were made in the current second, in all and by app. */
   #second = { beginMs: Number.NEGATIVE_INFINITY, count: 0, byApp: new Map<AppId, number>() };
 
   constructor(options: CallRecordsOptions) {
@@ -76,8 +78,8 @@ export class CallRecords {
    * proxy directly.
    */
   readonly onFinished = (call: FinishedCall): void => {
-    const isSampled = stateOf(call) !== "success" || this.#isSampled(call);
-    if (!isSampled || this.#records.isFull || !this.#tryTake(call.appId))
+    const isWanted = stateOf(call) !== "success" || this.#isInSample(call);
+    if (!isWanted || this.#records.isFull || !this.#tryTake(call.appId))
       return this.#leftOut.add(call);
     const { replicaId, runId, begunAt } = call;
     const needsReason = replicaId !== null && isBrokenOff(call) && !call.isReasonOfApp;
@@ -92,7 +94,8 @@ export class CallRecords {
     this.#waiting.add(added);
   };
 
-  #isSampled({ appId, projectId }: FinishedCall): boolean {
+  /** Counts the successful call, and says whether it is one of those that are recorded. */
+  #isInSample({ appId, projectId }: FinishedCall): boolean {
     return this.#successes.tryTake(appId, this.#successesOf(projectId));
   }
 

@@ -34,6 +34,7 @@ export type DeadChoice = AppKey & {
  */
 export type DeadCount = { readonly count: number; readonly hasMore: boolean };
 
+/** How many runs one transaction handles. */
 const batchMax = 500;
 /** A longer request ends with partial results; the caller repeats it. */
 const timeMsMax = 20_000;
@@ -72,7 +73,7 @@ export class DeadRuns {
     return await this.#inBatches(choice, async (tx, query) => {
       const redriven = await redriveSome(tx, query);
       if (redriven === 0) return 0;
-      await recordOfMany(tx, choice, {
+      await recordMany(tx, choice, {
         action: "runs.redrive",
         by,
         counted: { redriven: { new: redriven } },
@@ -87,7 +88,7 @@ export class DeadRuns {
     return await this.#inBatches(choice, async (tx, query) => {
       const purged = await purgeSome(tx, query);
       if (purged > 0)
-        await recordOfMany(tx, choice, {
+        await recordMany(tx, choice, {
           action: "runs.purge",
           by,
           counted: { purged: { new: purged } },
@@ -121,6 +122,7 @@ export class DeadRuns {
   ): Promise<DeadCount> {
     const { appId, status } = choice;
     const endMs = this.#parts.clock.monotonicMs() + timeMsMax;
+    // Runs that fail from now on are left out, such as redriven ones that fail again.
     const before = await timeNow(this.#parts.db);
     let count = 0;
     for (;;) {
@@ -135,7 +137,8 @@ export class DeadRuns {
   }
 }
 
-async function recordOfMany(
+/** Writes the audit row of one batch. */
+async function recordMany(
   tx: Tx,
   { projectId, appId, status }: DeadChoice,
   {

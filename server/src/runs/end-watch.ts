@@ -6,10 +6,12 @@ import { readEndedRuns } from "./run-list-store.ts";
 
 type Waiter = {
   readonly runId: RunId;
+  /** When the wait times out, by `Clock.monotonicMs`. */
   readonly endMs: number;
   readonly resolve: (hasEnded: boolean) => void;
 };
 
+/** The pause between two queries. */
 const pauseMs = 50;
 /** Above this number, `wait` returns at once. */
 const waitersMax = 1_000;

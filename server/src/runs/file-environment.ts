@@ -6,7 +6,9 @@ import { z } from "zod";
 import { Fault } from "#lib/fault.ts";
 import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 
+/** The form of the field `imageDigest` has the same limit. */
 const digestLengthMax = 8_000;
+/** Repeated text compresses well, so that a digest could stand for a text of megabytes. */
 const textBytesMax = 262_144;
 
 const versions = z.record(z.string(), z.string()).nullish();
@@ -41,6 +43,7 @@ export function environmentText(body: Buffer): string {
         pre_build_commands: decodeLines(preBuildCommands),
         shell_commands: decodeLines(shellCommands),
       },
+      // TOML has no null, so absent tables are left out.
       dependencies: Object.fromEntries(
         Object.entries(dependencies ?? {}).filter(([, table]) => table),
       ),
@@ -84,6 +87,7 @@ function parseJson(body: Buffer): unknown {
   }
 }
 
+/** The commands, which clients send in base64. */
 function decodeLines(lines: readonly string[] | null | undefined): string[] {
   return (lines ?? []).map((line) => Buffer.from(line, "base64").toString());
 }

@@ -147,6 +147,8 @@ export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts)
   for (const run of await store.readBuiltRuns(db)) {
     const { runId, projectId, appId, isWaiting, releaseId } = run;
     const reason = whyNeverRun(run);
+    // The run begins only when this process, too, sends calls to its release.
+    const takesCalls = routes.byAppId(appId)?.live?.releaseId === releaseId;
     if (reason !== null) {
       // Clients that follow the lines of the run show the reason nowhere else.
       const line = {
@@ -159,10 +161,9 @@ export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts)
       } as const;
       await lines.append([{ ...line, text: reason }]);
       await store.failWaitingRun(db, runId, reason);
-    }
-    // The run begins only when calls go to its release, also from this process.
-    else if (isWaiting && routes.byAppId(appId)?.live?.releaseId === releaseId)
+    } else if (isWaiting && takesCalls) {
       await store.releaseRun(db, run);
+    }
   }
 }
 

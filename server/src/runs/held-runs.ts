@@ -32,15 +32,19 @@ export type Attached =
  * concurrent run, up to this bound.
  */
 const attachesAtOnceMax = 1_024;
-/** Cancelling takes up to 5 s in the replica. */
+/** How many connections to one replica carry cancels and acknowledgements. */
 const questionsAtOnceMax = 32;
+/** A replica takes up to 5 s to stop a function before it answers a cancel. */
 const cancelWaitMs = 15_000;
 const acknowledgeWaitMs = 5_000;
 /** Below the runtime's own 90 s, so that a connection about to be closed is seldom used. */
 const idleMs = 30_000;
 const idleConnectionsMax = 4;
+/** The maximum length of an answer that the runtime itself gives, and not the app. */
 const messageBytesMax = 64 * 1_024;
+/** A longer message of a replica is cut off where it becomes part of a reason. */
 const reasonCharactersMax = 300;
+/** A longer content type is not stored with the answer; no real one is so long. */
 const contentTypeCharactersMax = 255;
 
 /** Asks replicas about held runs; one per platform. Call `close()` at the end. */
@@ -166,6 +170,7 @@ function attachedOf(answer: ReplicaAnswer): Attached {
   const { status, headers, body } = answer;
   if (headers["slipway-held"] === "1" && status >= 200 && status <= 599) {
     const contentType = contentTypeOf(answer);
+    // The replica sends this length instead of a body that is longer than it keeps.
     const fullLength = headers["slipway-body-bytes"];
     if (fullLength === undefined)
       return { kind: "answered", status, contentType, body, bodyBytes: answer.bodyBytes };
@@ -183,9 +188,8 @@ function attachedOf(answer: ReplicaAnswer): Attached {
 
 function contentTypeOf({ headers }: ReplicaAnswer): string | null {
   const contentType = headers["content-type"];
-  return contentType !== undefined && contentType.length <= contentTypeCharactersMax
-    ? contentType
-    : null;
+  if (contentType === undefined || contentType.length > contentTypeCharactersMax) return null;
+  return contentType;
 }
 
 /** A member of the JSON object in `body`; undefined when absent. */
@@ -193,13 +197,15 @@ function memberOf(body: Buffer | null, name: string): unknown {
   if (body === null) return undefined;
   try {
     const value: unknown = JSON.parse(body.toString("utf8"));
-    return typeof value === "object" && value !== null
-      ? (value as Record<string, unknown>)[name]
-      : undefined;
+    if (typeof value !== "object" || value === null) return undefined;
+    return (value as Record<string, unknown>)[name];
   } catch {
+    // The body is not JSON.
     return undefined;
   }
 }
+
+/** The text without control characters and format characters, cut off where it is long. */
 
 function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, " ").slice(0, reasonCharactersMax);
@@ -215,6 +221,7 @@ function agentOf(connectionsMax: number): Agent {
     maxSockets: connectionsMax,
     maxFreeSockets: idleConnectionsMax,
     timeout: idleMs,
+    // The connection used last is used next, so that others become idle and are closed.
     scheduling: "lifo",
   });
 }

@@ -20,6 +20,7 @@ export type LeftOutOptions = Pick<Foundation, "clock" | "log"> & {
 };
 
 type Call = AppKey & { readonly receivedAt: number };
+/** A count that still changes. */
 type Count = { -readonly [Name in keyof LeftOutCalls]: LeftOutCalls[Name] };
 
 /** How long counts are collected before they are written: one row per app. */
@@ -29,6 +30,7 @@ const lingerMs = 5_000;
  * 65,535.
  */
 const batchMax = 1_000;
+/** How many counts, one per app, may wait for the database. */
 const queueMax = 100_000;
 
 /** Counts calls that were left out; one per platform. */

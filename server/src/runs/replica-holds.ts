@@ -13,6 +13,7 @@ type HoldsParts = {
 /** The replicas that are held for runs of earlier processes. */
 export class ReplicaHolds {
   readonly #parts: HoldsParts;
+  /** For each run, the function that no longer holds its replica. */
   readonly #releases = new Map<RunId, () => void>();
 
   constructor(parts: HoldsParts) {

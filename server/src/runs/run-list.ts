@@ -39,9 +39,9 @@ type PageFilter<Status> = {
   readonly nextToken: string | null;
 };
 
-const order = { cursor: { atMicros: "number", id: "uuid" }, next: "nextToken" } as const;
-const runTokens = new PageTokens<RunCursor>({ list: "runs", ...order });
-const deadTokens = new PageTokens<RunCursor>({ list: "dead", ...order });
+const tokenForm = { cursor: { atMicros: "number", id: "uuid" }, next: "nextToken" } as const;
+const runTokens = new PageTokens<RunCursor>({ list: "runs", ...tokenForm });
+const deadTokens = new PageTokens<RunCursor>({ list: "dead", ...tokenForm });
 
 const dayMs = 86_400_000;
 
@@ -68,15 +68,15 @@ export class RunList {
       asyncOnly,
       status,
       from,
+      // The additional row tells that there is a next page.
       limit: pageSize + 1,
     });
     const page = pageOf(rows, pageSize, (row) => runTokens.make(query, cursorOf(row)));
+    if (asyncOnly) return { ...page, callsLeftOut: 0 };
+    // The time range of the last page has no beginning.
     const last = page.nextToken === null ? undefined : page.items.at(-1);
     const time = { afterMicros: last?.at_micros ?? null, untilMicros: from?.atMicros ?? null };
-    return {
-      ...page,
-      callsLeftOut: asyncOnly ? 0 : await countLeftOut(this.#options.db, appId, time),
-    };
+    return { ...page, callsLeftOut: await countLeftOut(this.#options.db, appId, time) };
   }
 
   /**
@@ -85,6 +85,7 @@ export class RunList {
    */
   async deadPage(appId: AppId, filter: PageFilter<"failure" | "timeout">): Promise<Page<RunRow>> {
     const { status, pageSize, nextToken } = filter;
+    // As in `page`: all dead runs are async.
     const query = [appId, true, status];
     const from = deadTokens.read(query, nextToken);
     const rows = await listDead(this.#options.db, appId, { status, from, limit: pageSize + 1 });
@@ -129,8 +130,10 @@ export class RunList {
       return "The run was a plain call, whose answer is not kept: its caller received it.";
     if (run.state === "cancelled") return "The run was cancelled, so there is no result.";
     const { clock, resultRetentionDays: days } = this.#options;
-    const endedMs = clock.now() - (run.ended_at?.getTime() ?? 0);
-    if (run.state === "success" || endedMs > days * dayMs) {
+    const endedAtMs = run.ended_at?.getTime() ?? 0;
+    const isTooOld = clock.now() - endedAtMs > days * dayMs;
+    // A successful run always had a result.
+    if (run.state === "success" || isTooOld) {
       return `The result of the run is no longer kept: results are deleted ${days} days after the end of a run.`;
     }
     return `The app gave no answer. ${run.reason ?? ""}`.trimEnd();

@@ -30,11 +30,15 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly bodyBytesMax: number;
   readonly ownerKeyOf: EnqueueOptions["ownerKeyOf"];
   readonly storeRefusal: EnqueueOptions["storeRefusal"];
+  /** The maximum size of an answer that is kept. */
   readonly answerBytesMax: number;
+  /** How many runs of all apps this process holds at most. */
   readonly runsAtOnce: number;
+  /** The length of an app's call line, which runs share with plain calls. */
   readonly lineLength: number;
+  /** How long a lease of a run lasts. */
   readonly leaseMs?: number;
-  /** True while a budget has stopped the app: its runs are not claimed. */
+  /** True while the app takes no calls, such as while a budget stops it: no run is claimed. */
   readonly isStopped: (appId: AppId) => boolean;
   readonly scheduler: ExecutionParts["scheduler"];
   /** Client for replicas that keep answers; created here by default. */
@@ -42,11 +46,12 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly onStep: OnRunStep;
 };
 
+/** After a platform died, its runs wait so long for another one. */
 const leaseMsDefault = 30_000;
 
 /**
- * Call `prepare()` before replicas may be stopped, `start()` once they are known, `drain()` and
- * `stop()` at the end.
+ * The async runs. Call `prepare()` before replicas may be stopped, `start()` once they are known,
+ * `drain()` and `stop()` at the end.
  */
 export class Runs implements AsyncAccept {
   readonly #options: RunsOptions;
