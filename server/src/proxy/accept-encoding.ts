@@ -24,7 +24,9 @@ export function refusesIdentity(lines: string): boolean {
   const weights = new Map(
     preferences.map((preference) => [codingOf(preference), weightOf(preference)]),
   );
-  return (weights.get("identity") ?? weights.get("*") ?? 1) === 0;
+  // `identity` means no coding, and `*` all codings that are not named.
+  const identityWeight = weights.get("identity") ?? weights.get("*");
+  return identityWeight === 0;
 }
 
 function codingOf(preference: string): string {

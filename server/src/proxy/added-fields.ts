@@ -13,11 +13,11 @@ export type AddedFields = {
   readonly ofAssets: AddedFields | null;
 };
 
-type More = { readonly replacesCors?: boolean; readonly ofAssets?: AddedFields | null };
+type AddedOptions = { readonly replacesCors?: boolean; readonly ofAssets?: AddedFields | null };
 
 /** Makes fields to add from a list of names and values: name, value, name, value … */
-export function addedFields(list: readonly string[], more: More = {}): AddedFields {
-  const { replacesCors = false, ofAssets = null } = more;
+export function addedFields(list: readonly string[], options: AddedOptions = {}): AddedFields {
+  const { replacesCors = false, ofAssets = null } = options;
   let lines = "";
   for (let index = 0; index < list.length; index += 2)
     lines += `${list[index]}: ${list[index + 1]}\r\n`;
@@ -27,6 +27,7 @@ export function addedFields(list: readonly string[], more: More = {}): AddedFiel
 /** No fields, for requests that name no app. */
 export const nothingAdded = addedFields([]);
 
+/** The content type of a script, a style sheet or a font. */
 const assetForm =
   /^content-type:[ \t]*(?:text\/(?:javascript|css)|application\/(?:x-)?javascript|font\/|application\/(?:x-)?font-)/im;
 
@@ -46,5 +47,9 @@ export function linesUnder(lines: string, { replacesCors }: AddedFields): string
 /** Like `linesUnder`, for fields in Node's format. */
 export function fieldsUnder(list: string[], { replacesCors }: AddedFields): string[] {
   if (!replacesCors) return list;
-  return list.filter((_, index) => !corsForm.test(list[index - (index % 2)] ?? ""));
+  return list.filter((_, index) => {
+    // A name has an even index, and its value the next one.
+    const nameIndex = index - (index % 2);
+    return !corsForm.test(list[nameIndex] ?? "");
+  });
 }

@@ -42,6 +42,7 @@ export class AnswerCollector {
   add(piece: Piece): void {
     this.#bodyBytes += piece.length;
     if (this.#bodyBytes > this.#bytesMax) this.#body = null;
+    // Zero: the length is not known in advance.
     const expectedBytes = this.#head?.body === "length" ? this.#head.bodyBytes : 0;
     this.#body?.add(piece, expectedBytes);
   }
@@ -61,6 +62,7 @@ export class AnswerCollector {
     const head = this.#head;
     const body = this.#body === null ? null : this.#body.bytes();
     const fields = head === null ? noFields : contentFieldsOf(head);
+    // At the end of an answer, its head is always there.
     return { status: head?.status ?? 0, ...fields, body, bodyBytes: this.#bodyBytes };
   }
 }

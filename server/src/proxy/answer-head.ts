@@ -21,8 +21,11 @@ const headForm = new RegExp(
 const trailerForm = new RegExp(`^${fieldLinesForm}$`);
 const lengthForm = /^[0-9]{1,15}$/;
 const http10 = "HTTP/1.0";
+/** Where the three digits of the status begin: after `HTTP/1.1 `. */
+const statusStart = 9;
 /** Where the reason phrase begins: after `HTTP/1.1 200 `. */
 const reasonStart = 13;
+const codeOfZero = 48;
 
 /** A parsed head. Immutable once constructed. */
 export class AnswerHead extends FieldReader {
@@ -61,15 +64,18 @@ export class AnswerHead extends FieldReader {
     super();
     const linesStart = text.indexOf("\r\n") + 2;
     const isHttp10 = text.startsWith(http10);
-    const status = digit(text, 9) * 100 + digit(text, 10) * 10 + digit(text, 11);
+    const status =
+      digit(text, statusStart) * 100 +
+      digit(text, statusStart + 1) * 10 +
+      digit(text, statusStart + 2);
     this.status = status;
     // The status line, and the field lines that are passed on.
     const passed = this.read(text, linesStart, 0);
     const isInterim = status < 200;
     const neverHasBody = isInterim || status === 204;
-    // Such an answer must not have a Content-Length (RFC 9110, 8.6).
-    const clientText =
-      neverHasBody && this.bodyBytes !== -1 ? linesWithout(passed, "content-length") : passed;
+    // An answer that never has a body must not have a Content-Length (RFC 9110, 8.6).
+    const isLengthForbidden = neverHasBody && this.bodyBytes !== -1;
+    const clientText = isLengthForbidden ? linesWithout(passed, "content-length") : passed;
     this.text = isHttp10 ? `HTTP/1.1${clientText.slice(http10.length)}` : clientText;
     this.body = request.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
     this.keepsOpen =
@@ -103,7 +109,8 @@ export class AnswerHead extends FieldReader {
         this.bodyBytes = Number(value);
         return true;
       case "set-cookie":
-        (this.cookies ??= []).push(value);
+        this.cookies ??= [];
+        this.cookies.push(value);
         return false;
       case "location":
         this.location = value;
@@ -160,15 +167,14 @@ const neverPassed: ReadonlySet<FieldKind> = new Set([
   "whole-site",
 ]);
 
-/** The fields for the client in node's format (name, value, …), with `Content-Length` last. */
+/** The fields for the client in Node's format (name, value, …), with `Content-Length` last. */
 export function answerFields({ lines, bodyBytes }: AnswerHead): string[] {
   const list = fieldList(lines);
-  const lastName = list.at(-2);
-  if (bodyBytes === -1 || lastName === undefined || isLength(lastName)) return list;
+  if (bodyBytes === -1) return list;
+  // Names have even indexes.
+  const lengthIndex = list.findIndex((text, index) => index % 2 === 0 && isLength(text));
   // Node alters the bytes of a Content-Disposition that follows a length.
-  for (let index = 0; index < list.length; index += 2) {
-    if (isLength(list[index] ?? "")) list.push(...list.splice(index, 2));
-  }
+  if (lengthIndex !== -1) list.push(...list.splice(lengthIndex, 2));
   return list;
 }
 
@@ -207,7 +213,7 @@ function isLength(name: string): boolean {
 }
 
 function digit(text: string, offset: number): number {
-  return text.charCodeAt(offset) - 48;
+  return text.charCodeAt(offset) - codeOfZero;
 }
 
 function linesWithout(lines: string, lowerName: string): string {

@@ -21,9 +21,14 @@ export interface AnswerSink {
   onEnd(trailers: readonly string[]): void;
 }
 
-/** `ended`: the answer is complete, but the sink has not been notified yet. */
+/**
+ * `length`, `chunked` and `close`: a body that ends as in `AnswerBody` is being read. `ended`: the
+ * answer is complete, but the sink has not been notified yet. `switched`: the protocol is another
+ * one from here on. `bad`: see `problem`.
+ */
 type State = "idle" | "head" | "length" | "chunked" | "close" | "ended" | "switched" | "bad";
 
+/** The limit of the head of an answer, which the platform keeps until all of it has arrived. */
 const headBytesMax = 65_536;
 /**
  * How many bytes are scanned per step, so that a large piece with a short head is not converted to
@@ -32,6 +37,7 @@ const headBytesMax = 65_536;
 const headStepBytes = 16_384;
 /** Pieces up to this size are passed on as text, which Node writes without an allocation. */
 const textBytesMax = 8_192;
+/** How many informational answers may precede a final one; real apps send one or two. */
 const informationMax = 32;
 const noTrailers: readonly string[] = Object.freeze([]);
 const headStart = "HTTP/1.";
@@ -46,6 +52,7 @@ export class AnswerParser {
   rest: Buffer | undefined;
   #state: State = "idle";
   #request: RequestKind = { isHead: false, isUpgrade: false };
+  /** The beginning of a head whose end has not arrived yet. */
   #headText = "";
   /** How many bytes of a body with a known length are still to come. */
   #bodyBytesLeft = 0;
@@ -122,13 +129,16 @@ export class AnswerParser {
     }
   }
 
+  /** Like the other functions `#push…`, returns where the bytes begin that are not parsed yet. */
   #pushHead(bytes: Buffer, at: number, length: number): number {
     const before = this.#headText.length;
     const end = Math.min(length, at + Math.min(headStepBytes, headBytesMax - before));
     const text = this.#headText + bytes.toString("latin1", at, end);
+    // Up to three of the four bytes that end a head may have arrived before.
     const headEnd = text.indexOf("\r\n\r\n", Math.max(0, before - 3));
     if (headEnd === -1) {
       this.#headText = text;
+      // A text that is still shorter than `headStart` may be its beginning.
       const isHttp = text.startsWith(headStart) || headStart.startsWith(text);
       if (!isHttp || bareLineFeed.test(text)) this.#fail("the head of the answer is not HTTP/1.1");
       else if (text.length >= headBytesMax)
@@ -136,8 +146,10 @@ export class AnswerParser {
       return end;
     }
     this.#headText = "";
+    // The head includes its last line end, but not the empty line.
     const head = readAnswerHead(text.slice(0, headEnd + 2), this.#request);
     const bodyStart = headEnd + 4;
+    // The first `before` bytes of the text come from earlier pieces.
     const next = at + bodyStart - before;
     if (typeof head === "string") {
       this.#fail(head);
@@ -159,7 +171,8 @@ export class AnswerParser {
       this.#state = "switched";
       this.#sink?.onHead(head);
     } else if (head.status < 200) {
-      if (++this.#informationCount > informationMax)
+      this.#informationCount++;
+      if (this.#informationCount > informationMax)
         this.#fail("the replica sends informational answers without end");
       else this.#sink?.onInformation(head);
     } else {
@@ -181,6 +194,7 @@ export class AnswerParser {
   }
 
   #pushChunked(bytes: Buffer, at: number, length: number): number {
+    // `#begin` has set it together with the state.
     const body = this.#chunked as ChunkedBody;
     const next = body.push(bytes, at, length, (source, from, to) =>
       this.#sink?.onPiece(pieceOf(source, from, to), false),
@@ -210,8 +224,8 @@ export class AnswerParser {
   }
 }
 
+/** A copy of the bytes, since the buffer may be overwritten. */
 function pieceOf(bytes: Buffer, from: number, to: number): Piece {
-  return to - from <= textBytesMax
-    ? bytes.toString("latin1", from, to)
-    : Buffer.from(bytes.subarray(from, to));
+  if (to - from <= textBytesMax) return bytes.toString("latin1", from, to);
+  return Buffer.from(bytes.subarray(from, to));
 }

@@ -6,6 +6,10 @@ import { readTrailers } from "./answer-head.ts";
 /** Receives decoded data: the bytes from `start` to `end`, which are valid only during the call. */
 export type TakeData = (bytes: Buffer, start: number, end: number) => void;
 
+/**
+ * What the next byte belongs to. `extension`: what follows the size of a chunk in its line.
+ * `size-end`: the line feed of that line. `data-end` and `data-end-2`: the line end after the data.
+ */
 type State =
   | "size"
   | "extension"
@@ -23,6 +27,20 @@ const sizeDigitsMax = 13;
 const extensionBytesMax = 1_024;
 const errorCharactersMax = 300;
 const trailerBytesMax = 16_384;
+
+/** The codes of characters. */
+const tab = 9;
+const lineFeed = 10;
+const carriageReturn = 13;
+const space = 32;
+const zero = 48;
+const nine = 57;
+const semicolon = 59;
+const lowerA = 97;
+const lowerF = 102;
+const del = 127;
+/** This bit makes the code of a capital letter that of the small one. */
+const lowerCaseBit = 32;
 
 /** The decoder of one body. It consumes nothing once `isDone` is true. */
 export class ChunkedBody {
@@ -88,40 +106,42 @@ export class ChunkedBody {
         this.#stepSize(byte);
         break;
       case "extension":
-        if (byte === 13) this.#state = "size-end";
-        else if (
-          (byte < 32 && byte !== 9) ||
-          byte === 127 ||
-          this.#extension.length === extensionBytesMax
-        )
-          this.#state = "bad";
-        else this.#extension += String.fromCharCode(byte);
+        this.#stepExtension(byte);
         break;
       case "size-end":
-        if (byte !== 10) this.#state = "bad";
+        if (byte !== lineFeed) this.#state = "bad";
         else this.#state = this.#bytesLeft === 0 ? "trailers" : "data";
         this.#digitsRead = 0;
         break;
       case "data-end":
-        this.#state = byte === 13 ? "data-end-2" : "bad";
+        this.#state = byte === carriageReturn ? "data-end-2" : "bad";
         break;
+      // This is the state `data-end-2`.
       default:
-        this.#state = byte === 10 ? "size" : "bad";
+        this.#state = byte === lineFeed ? "size" : "bad";
     }
+  }
+
+  #stepExtension(byte: number): void {
+    const isControl = (byte < space && byte !== tab) || byte === del;
+    if (byte === carriageReturn) this.#state = "size-end";
+    else if (isControl || this.#extension.length === extensionBytesMax) this.#state = "bad";
+    else this.#extension += String.fromCharCode(byte);
   }
 
   #stepSize(byte: number): void {
     const digit = hexDigit(byte);
     if (digit !== -1) {
       this.#bytesLeft = this.#bytesLeft * 16 + digit;
-      if (++this.#digitsRead > sizeDigitsMax) this.#state = "bad";
+      this.#digitsRead++;
+      if (this.#digitsRead > sizeDigitsMax) this.#state = "bad";
     } else if (this.#digitsRead === 0) {
       this.#state = "bad";
-    } else if (byte === 13) {
+    } else if (byte === carriageReturn) {
       this.#state = "size-end";
     } else {
       this.#extension = "";
-      this.#state = byte === 59 ? "extension" : "bad";
+      this.#state = byte === semicolon ? "extension" : "bad";
     }
   }
 
@@ -129,24 +149,35 @@ export class ChunkedBody {
     const earlierText = this.#trailerText;
     const text =
       earlierText + bytes.toString("latin1", start, Math.min(end, start + trailerBytesMax));
-    const isEmpty = text.startsWith("\r\n");
-    const searchStart = Math.max(0, earlierText.length - 3);
-    const emptyLine = isEmpty ? 0 : text.indexOf("\r\n\r\n", searchStart) + 2;
-    // `indexOf` returned -1: the empty line has not arrived yet.
-    if (!isEmpty && emptyLine === 1) {
+    const trailersEnd = trailersEndIn(text, earlierText.length);
+    if (trailersEnd === -1) {
       this.#trailerText = text;
       if (text.length >= trailerBytesMax) this.#state = "bad";
       return start + text.length - earlierText.length;
     }
-    const trailers = readTrailers(text.slice(0, emptyLine));
+    const trailers = readTrailers(text.slice(0, trailersEnd));
     this.#trailerText = "";
     this.#state = trailers === undefined ? "bad" : "done";
     this.trailers = trailers ?? [];
-    return start + emptyLine + 2 - earlierText.length;
+    // The empty line ends the body.
+    return start + trailersEnd + 2 - earlierText.length;
   }
 }
 
-/** Null: the text is empty or not percent-encoded. */
+/**
+ * Where the trailers end and the empty line begins; -1: it has not arrived yet. The first
+ * `searched` characters have already been searched.
+ */
+function trailersEndIn(text: string, searched: number): number {
+  if (text.startsWith("\r\n")) return 0;
+  // Up to three of the four characters may be among those that were searched before.
+  const lastLineEnd = text.indexOf("\r\n\r\n", Math.max(0, searched - 3));
+  return lastLineEnd === -1 ? -1 : lastLineEnd + 2;
+}
+
+/**
+ * The text, shortened and without control characters; null: it is empty or not percent-encoded.
+ */
 function decodedText(encoded: string): string | null {
   try {
     const text = decodeURIComponent(encoded)
@@ -160,8 +191,9 @@ function decodedText(encoded: string): string | null {
   }
 }
 
+/** The value of a hexadecimal digit; -1: it is none. */
 function hexDigit(byte: number): number {
-  if (byte >= 48 && byte <= 57) return byte - 48;
-  const lower = byte | 32;
-  return lower >= 97 && lower <= 102 ? lower - 87 : -1;
+  if (byte >= zero && byte <= nine) return byte - zero;
+  const lower = byte | lowerCaseBit;
+  return lower >= lowerA && lower <= lowerF ? lower - lowerA + 10 : -1;
 }

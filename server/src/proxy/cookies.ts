@@ -35,12 +35,16 @@ export function cookieLines(cookies: readonly string[]): string {
 
 /** The value of a `Cookie` field without the platform's own cookies; empty when none remain. */
 export function withoutOwnCookies(value: string): string {
+  // Most requests have no cookie of the platform.
   if (!/slipway/i.test(value)) return value;
   const parts = value.split(";").filter((part) => !platformForm.test(part));
   return parts.join(";").trim();
 }
 
-/** Puts the path before other attributes, of which browsers read a limited number. */
+/**
+ * Binds the cookie to the app's root, or to its own path there; the last `Path` counts. Puts the
+ * path before other attributes, of which browsers read a limited number.
+ */
 function bindToRoot(cookie: string, rootPath: string): string {
   const [pair = "", ...attributes] = cookie.split(";");
   let path = "";
@@ -60,8 +64,9 @@ function bindToRoot(cookie: string, rootPath: string): string {
  * below `rootPath`, or one that begins at its own root.
  */
 function pathUnder(rootPath: string, path: string): string {
-  if (rootPath === "") return path.startsWith("/") && path.length <= pathLengthMax ? path : "/";
-  if (!path.startsWith("/") || path === "/") return rootPath;
+  const isAbsolute = path.startsWith("/");
+  if (rootPath === "") return isAbsolute && path.length <= pathLengthMax ? path : "/";
+  if (!isAbsolute || path === "/") return rootPath;
   const isBelowRoot = path === rootPath || path.startsWith(`${rootPath}/`);
   const fullPath = isBelowRoot ? path : rootPath + path;
   return fullPath.length > pathLengthMax ? rootPath : fullPath;

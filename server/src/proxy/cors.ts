@@ -28,6 +28,7 @@ const methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
  * changed setting should take effect sooner.
  */
 const maxAgeSeconds = 600;
+/** A list of header names, of no more than a reasonable length. */
 const headersForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z, ]{1,4000}$/;
 
 /** The fields that are added to the answer to a request; see `AddedFields`. */
@@ -35,12 +36,16 @@ export function addedToAnswers({ route, hasOwnHost, fields }: CorsRequest): Adde
   const isOpen = route?.disableAuth === true;
   const site = siteFields({ disableAuth: isOpen, hasOwnHost });
   const settings = corsOf(route);
-  if (settings === null)
-    return isOpen && !hasOwnHost && fields.origin === "null" ? inSandbox : siteOnly(site);
+  if (settings === null) {
+    const isSandboxed = isOpen && !hasOwnHost && fields.origin === "null";
+    return isSandboxed ? inSandbox : siteOnly(site);
+  }
   const allowed = allowedOrigin(settings, fields);
+  // Caches must keep an answer for each origin, which the site's own fields may already say.
   const varied = site.includes("Origin") ? site : [...site, "Vary", "Origin"];
   if (allowed === null) return addedFields(varied, { replacesCors: true });
   const { corsCredentials } = settings;
+  // With credentials, browsers do not take `*` for all headers.
   const exposedHeaders = corsCredentials ? "X-Request-Id, Retry-After" : "*";
   const corsFields = [
     ...permission(allowed, corsCredentials),
@@ -78,19 +83,15 @@ export function preflightAnswer(
   if (allowedOrigin(settings, fields) === null) {
     return new Fault("forbidden", refusalOf(fields.origin ?? "", route.appName));
   }
-  const answer = [
-    "X-Request-Id",
-    runId,
-    "Access-Control-Allow-Methods",
-    methods,
-    "Access-Control-Allow-Headers",
-    allowedHeaders(settings, fields),
-    "Access-Control-Max-Age",
-    String(maxAgeSeconds),
-    "Vary",
-    "Access-Control-Request-Headers",
+  // `addedToAnswers` gives the fields that this answer has in common with others.
+  const answerFields = [
+    ["X-Request-Id", runId],
+    ["Access-Control-Allow-Methods", methods],
+    ["Access-Control-Allow-Headers", allowedHeaders(settings, fields)],
+    ["Access-Control-Max-Age", String(maxAgeSeconds)],
+    ["Vary", "Access-Control-Request-Headers"],
   ];
-  return { status: 204, fields: answer, body: Buffer.alloc(0) };
+  return { status: 204, fields: answerFields.flat(), body: Buffer.alloc(0) };
 }
 
 /** A browser's preflight has an origin and a requested method, and neither a token nor a body. */
@@ -102,7 +103,7 @@ function isPreflight(fields: RequestFields): boolean {
   );
 }
 
-/** Null: no origins are set, so the app answers itself. */
+/** The settings that name the allowed origins; null: none are set, so the app answers itself. */
 function corsOf(route: AppRoute | undefined): CorsSettings | null {
   // The settings hold without a release, too: pages may read why the app does not answer.
   const settings = route?.live?.settings ?? route?.cors;
@@ -115,6 +116,7 @@ function allowedOrigin({ corsOrigins }: CorsSettings, { origin }: RequestFields)
   return corsOrigins.includes("*") ? "*" : null;
 }
 
+/** The fields by which pages of the origin may read an answer: name, value, … */
 function permission(origin: string, credentials: boolean): string[] {
   const fields = ["Access-Control-Allow-Origin", origin];
   if (credentials) fields.push("Access-Control-Allow-Credentials", "true");

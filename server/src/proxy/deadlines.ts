@@ -7,6 +7,7 @@ import type { Clock } from "#lib/clock.ts";
 export abstract class Timed {
   /** The time of the deadline, by `Clock.monotonicMs`. */
   deadlineAtMs = 0;
+  /** The neighbors in the list of a slot of the wheel; null: no deadline is set. */
   previousTimed: Timed | null = null;
   nextTimed: Timed | null = null;
 
@@ -14,12 +15,14 @@ export abstract class Timed {
   abstract onDeadline(nowMs: number): void;
 }
 
+/** The head of the circular list of the deadlines that belong to one slot of the wheel. */
 class Slot extends Timed {
   onDeadline(): void {
     // The head of a slot's list has no deadline of its own.
   }
 }
 
+/** With ticks of 100 ms, a lap takes 51 s. A later deadline is looked at once in each lap. */
 const slotsCount = 512;
 const defaultTickMs = 100;
 
@@ -29,7 +32,9 @@ export class Deadlines {
   readonly #tickMs: number;
   readonly #slots: readonly Slot[];
   #count = 0;
+  /** The tick up to which all deadlines have fired; a tick is a time divided by `#tickMs`. */
   #tick = 0;
+  /** Cancels the timer; undefined: no timer is set. */
   #cancel: (() => void) | undefined;
 
   constructor(clock: Clock, tickMs = defaultTickMs) {
@@ -51,7 +56,8 @@ export class Deadlines {
   /** Sets the deadline of `timed`, which must have none. */
   set(timed: Timed, atMs: number): void {
     timed.deadlineAtMs = atMs;
-    if (this.#count++ === 0) this.#begin();
+    if (this.#count === 0) this.#begin();
+    this.#count++;
     const tick = Math.max(Math.ceil(atMs / this.#tickMs), this.#tick + 1);
     insert(this.#slots[tick % slotsCount] as Slot, timed);
   }
@@ -81,12 +87,13 @@ export class Deadlines {
   #turn(): void {
     const nowMs = this.#clock.monotonicMs();
     const last = Math.floor(nowMs / this.#tickMs);
+    // After a long pause, one lap reaches every slot.
     const first = Math.max(this.#tick + 1, last - slotsCount + 1);
     this.#tick = Math.max(this.#tick, last);
     for (let tick = first; tick <= last; tick++)
       this.#expire(this.#slots[tick % slotsCount] as Slot, nowMs);
-    this.#cancel =
-      this.#count === 0 ? undefined : this.#clock.after(this.#tickMs, () => this.#turn());
+    if (this.#count === 0) this.#cancel = undefined;
+    else this.#cancel = this.#clock.after(this.#tickMs, () => this.#turn());
   }
 
   /**
@@ -99,6 +106,7 @@ export class Deadlines {
       if (timed.deadlineAtMs <= nowMs) due.push(timed);
     }
     for (const timed of due) {
+      // An earlier callback has cleared the deadline, or set a later one.
       if (timed.nextTimed === null || timed.deadlineAtMs > nowMs) continue;
       this.clear(timed);
       timed.onDeadline(nowMs);
@@ -106,6 +114,7 @@ export class Deadlines {
   }
 }
 
+/** Adds a deadline at the end of the slot's list. */
 function insert(slot: Slot, timed: Timed): void {
   const last = slot.previousTimed as Timed;
   timed.previousTimed = last;

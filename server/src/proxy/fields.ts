@@ -89,9 +89,12 @@ const entries: (
   | { readonly lower: string; readonly capitalized: string; readonly kind: FieldKind }
   | undefined
 )[] = [];
+/** All names above are shorter than this. */
 const lengthMax = 32;
+/** The last five bits of a letter's code are the same for its upper and its lower case. */
 const lettersMax = 32;
 
+// The array is filled first, since Node reads an array with holes more slowly.
 for (let index = 0; index < lengthMax * lettersMax; index++) entries.push(undefined);
 for (const [lower, kind] of kinds) {
   const index = indexOf(lower, 0, lower.length);
@@ -110,6 +113,7 @@ export function fieldKind(text: string, start = 0, end = text.length): FieldKind
   const entry = entries[indexOf(text, start, end)];
   if (entry === undefined) return "pass";
   const name = text.slice(start, end);
+  // The usual spelling comes first, since it needs no conversion.
   if (name === entry.capitalized) return entry.kind;
   const lower = name.toLowerCase();
   if (lower === entry.lower) return entry.kind;
@@ -143,6 +147,7 @@ export abstract class FieldReader {
   protected read(text: string, start: number, from = start): string {
     const end = text.length;
     let passed = "";
+    /** Where the text begins that is passed on but not yet copied. */
     let runStart = from;
     for (let at = start; at < end;) {
       const colon = text.indexOf(":", at);
@@ -159,7 +164,7 @@ export abstract class FieldReader {
   }
 
   /**
-   * Parses fields in the format of node's parser: name, value, name, value … Returns the lines that
+   * Parses fields in the format of Node's parser: name, value, name, value … Returns the lines that
    * are passed on.
    */
   protected readList(list: readonly string[]): string {
@@ -175,10 +180,13 @@ export abstract class FieldReader {
 
   /** Records the names in a `Connection` field. */
   protected takeConnection(value: string): void {
+    // These usual values name no field that would otherwise be passed on.
     if (value === "keep-alive" || value === "close") return;
     for (const part of value.split(",")) {
       const name = part.trim().toLowerCase();
-      if (name !== "" && !neverRemoved.has(name)) (this.nominated ??= new Set()).add(name);
+      if (name === "" || neverRemoved.has(name)) continue;
+      this.nominated ??= new Set();
+      this.nominated.add(name);
     }
   }
 }
@@ -215,6 +223,9 @@ export function trimmed(text: string, from: number, to: number): string {
   return text.slice(start, end);
 }
 
+const space = 32;
+const tab = 9;
+
 function isBlank(code: number): boolean {
-  return code === 32 || code === 9;
+  return code === space || code === tab;
 }

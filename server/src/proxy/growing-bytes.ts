@@ -28,8 +28,10 @@ export class GrowingBytes {
     return this.#buffer.subarray(0, this.#length);
   }
 
+  /** Makes space for the new length; `start`: how many bytes the buffer has now. */
   #grow(start: number, expectedBytes: number): void {
     const min = Math.max(this.#length, bufferBytesMin, 2 * this.#buffer.length);
+    // Only an expected length that is not much more than has arrived is believed.
     const isNear = expectedBytes >= this.#length && expectedBytes <= 2 * min;
     const grown = Buffer.allocUnsafeSlow(isNear ? expectedBytes : min);
     this.#buffer.copy(grown, 0, 0, start);

@@ -2,6 +2,7 @@
 // the app below a path. Called only for the few answers that have a `Location`, which is compared
 // with the fields that the app received about its client. Pure.
 
+/** Scheme, which may be absent; host and port; the rest. */
 const absoluteForm = /^(https?:)?\/\/([^/?#]*)(.*)$/i;
 /** A path of the platform: it leads to another app, or the app has already added its own path. */
 const platformForm = /^\/v4\/(?:dev-)?p-[0-9a-f]{8}(?:[/?#]|$)/;
@@ -18,14 +19,14 @@ export function locationOfApp(location: string, lines: string): string {
   if (absolute === null) return location.startsWith("/") ? withPrefix(prefix, location) : location;
   const [, scheme = "", authority = "", path = ""] = absolute;
   const host = lineValue(lines, "X-Forwarded-Host");
-  const names = [host, lineValue(lines, "Host")].map((name) => name?.toLowerCase());
-  if (!names.includes(authority.toLowerCase())) return location;
+  const ownNames = [host, lineValue(lines, "Host")].map((name) => name?.toLowerCase());
+  if (!ownNames.includes(authority.toLowerCase())) return location;
   const rooted = withPrefix(prefix, path.startsWith("/") ? path : `/${path}`);
   // An app that does not read X-Forwarded-Proto takes its client's TLS connection for a plain one.
   const isSecure = lineValue(lines, "X-Forwarded-Proto") === "https";
-  return host === null
-    ? rooted
-    : `${isSecure && scheme !== "" ? "https:" : scheme}//${host}${rooted}`;
+  if (host === null) return rooted;
+  const clientScheme = isSecure && scheme !== "" ? "https:" : scheme;
+  return `${clientScheme}//${host}${rooted}`;
 }
 
 function withPrefix(prefix: string, path: string): string {

@@ -1,4 +1,4 @@
-// Refuses input that the platform does not accept as HTTP: bytes that node's parser rejects,
+// Refuses input that the platform does not accept as HTTP: bytes that Node's parser rejects,
 // unsupported versions, framing that an old version does not have. A request gets at most one
 // answer, and earlier requests get their answers first.
 import { METHODS, type IncomingMessage, type ServerResponse } from "node:http";
@@ -6,10 +6,16 @@ import type { Duplex } from "node:stream";
 import { newRunId } from "#lib/ids.ts";
 import { tokenForm } from "./fields.ts";
 
-/** An error of node's parser, with the bytes where it occurred. */
+/** An error of Node's parser, with the bytes where it occurred. */
 export type ParseError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-type Refusal = { readonly status: string; readonly message: string; readonly fields?: string };
+type Refusal = {
+  /** The code and the reason phrase. */
+  readonly status: string;
+  readonly message: string;
+  /** Further field lines, each with its line end. */
+  readonly fields?: string;
+};
 
 /** The limit of a head. Tokens have about 700 characters; cookies of apps on one host add up. */
 export const headBytesMax = 32_768;
@@ -26,7 +32,7 @@ const noHost: Refusal = {
   message: "The request has no Host header: send the name of the platform in one.",
 };
 
-/** Why a request that node has parsed is not served; null: it is. */
+/** Why a request that Node has parsed is not served; null: it is. */
 export function unfitness(request: IncomingMessage): Refusal | null {
   const { httpVersion } = request;
   if (httpVersion === "1.1") return request.headers.host === undefined ? noHost : null;
@@ -52,16 +58,17 @@ export const unmetExpectation: Refusal = {
     "The only expectation that is supported is 100-continue: send the request without the header Expect.",
 };
 
-/** The open answers of each connection that node's server reads. */
+/** The open answers of each connection that Node's server reads. */
 export class OpenAnswers {
   /** By connection: the latest request's answer, and the previous answer if it was still open. */
   readonly #last = new WeakMap<
     Duplex,
     { readonly response: ServerResponse; readonly previous: ServerResponse | null }
   >();
+  /** The connections that already have their refusal. */
   readonly #refused = new WeakSet<Duplex>();
 
-  /** Adds the answer of a request. Call it for each request of node's server. */
+  /** Adds the answer of a request. Call it for each request of Node's server. */
   add(response: ServerResponse): void {
     const { socket } = response.req;
     const latest = this.#last.get(socket)?.response ?? null;
@@ -93,10 +100,14 @@ export class OpenAnswers {
     if (error.code === "HPE_CLOSED_CONNECTION" || socket.destroyed || this.#refused.has(socket))
       return;
     this.#refused.add(socket);
+    // Bytes within the body of the latest request belong to it, so the refusal is its answer, and
+    // only the answer before it is waited for.
     const isInBody = response !== null && !response.req.complete;
     const openAnswer = isInBody ? previous : response;
     const refuse = (): void => {
-      if (!socket.writable || (isInBody && response.headersSent)) close(socket);
+      // An answer that has begun cannot become a refusal.
+      const hasBegun = isInBody && response.headersSent;
+      if (!socket.writable || hasBegun) close(socket);
       else close(socket, bytesOf(refusalOf(error)));
     };
     if (openAnswer === null || isOver(openAnswer)) refuse();
@@ -114,7 +125,7 @@ export function slowBody(bodyMs: number): ParseError {
 
 const tunnelCode = "SLIPWAY_TUNNEL";
 
-/** The error for a request for a tunnel, whose connection node would close without an answer. */
+/** The error for a request for a tunnel, whose connection Node would close without an answer. */
 export function tunnel(): ParseError {
   return Object.assign(new Error("CONNECT is not supported."), { code: tunnelCode });
 }
@@ -123,18 +134,13 @@ export function tunnel(): ParseError {
 export function refuseUnfit(response: ServerResponse, { status, message }: Refusal): void {
   const body = JSON.stringify({ message });
   const fields = [
-    "Content-Type",
-    "application/json",
-    "Content-Length",
-    String(Buffer.byteLength(body)),
+    ["Content-Type", "application/json"],
+    ["Content-Length", String(Buffer.byteLength(body))],
+    ["X-Request-Id", newRunId()],
+    ["Connection", "close"],
   ];
-  response.writeHead(Number(status.slice(0, 3)), [
-    ...fields,
-    "X-Request-Id",
-    newRunId(),
-    "Connection",
-    "close",
-  ]);
+  const statusCode = Number(status.slice(0, 3));
+  response.writeHead(statusCode, fields.flat());
   response.end(body);
 }
 
@@ -142,6 +148,7 @@ function isOver(response: ServerResponse): boolean {
   return response.writableFinished || response.destroyed;
 }
 
+/** Closes the connection once `answer`, and all that was written before it, is sent. */
 function close(socket: Duplex, answer?: string): void {
   if (socket.writableFinished) {
     socket.destroy();
@@ -167,13 +174,11 @@ function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
   if (code === "HPE_INVALID_VERSION") {
     return { status: "505 HTTP Version Not Supported", message: "The request is not HTTP/1.1." };
   }
-  const method =
-    code === "HPE_INVALID_METHOD"
-      ? methodForm.exec(rawPacket?.toString("latin1", 0, firstLineBytesMax) ?? "")?.[1]
-      : undefined;
-  // The bytes may begin with an earlier, valid request, whose method is known.
-  if (method !== undefined && !METHODS.includes(method)) {
-    return notAllowed(method);
+  if (code === "HPE_INVALID_METHOD") {
+    const start = rawPacket?.toString("latin1", 0, firstLineBytesMax) ?? "";
+    const method = methodForm.exec(start)?.[1];
+    // The bytes may begin with an earlier, valid request, whose method is known.
+    if (method !== undefined && !METHODS.includes(method)) return notAllowed(method);
   }
   return { status: "400 Bad Request", message: "The request is not HTTP/1.1." };
 }
@@ -198,11 +203,9 @@ function tooLong(head: string): Refusal {
  * clear the cookies.
  */
 function isFullOfCookies(head: string): boolean {
-  if (
-    !/^GET \/(?!v4\/)\S* HTTP\/1\.1\r\n/.test(head) ||
-    !/\r\nsec-fetch-mode:[ \t]*navigate\r\n/i.test(head)
-  )
-    return false;
+  const isForPlatform = /^GET \/(?!v4\/)\S* HTTP\/1\.1\r\n/.test(head);
+  const opensPage = /\r\nsec-fetch-mode:[ \t]*navigate\r\n/i.test(head);
+  if (!isForPlatform || !opensPage) return false;
   const withoutCookies = head.replaceAll(/\r\ncookie:[^\r]*/gi, "");
   return withoutCookies.length <= cookielessBytesMax;
 }

@@ -34,7 +34,9 @@ export function readPlatformFields(
   lines: string,
   { isAsync, isForwarded }: PlatformFieldUse,
 ): PlatformFields | Fault {
-  const names = [...(isForwarded ? [secretName] : []), ...(isAsync ? [keyName, retriesName] : [])];
+  const names: string[] = [];
+  if (isForwarded) names.push(secretName);
+  if (isAsync) names.push(keyName, retriesName);
   const lowerNames = new Set(names.map((name) => name.toLowerCase()));
   const values = new Map<string, string>();
   const otherLines: string[] = [];
@@ -66,15 +68,17 @@ export function readPlatformFields(
   return { lines: linesForReplica, webhookSecret, idempotencyKey, retries };
 }
 
+/** The name as it is usually written. */
 function nameOf(names: readonly string[], lower: string): string {
   return names.find((name) => name.toLowerCase() === lower) ?? lower;
 }
 
 function readRetries(value: string | undefined): number | null | Fault {
   if (value === undefined) return null;
-  const retries = /^[0-9]{1,2}$/.test(value) ? Number(value) : Number.NaN;
-  if (retries <= retriesMax) return retries;
-  const shown = JSON.stringify(value.length > 32 ? `${value.slice(0, 32)}…` : value);
+  const isNumber = /^[0-9]{1,2}$/.test(value);
+  if (isNumber && Number(value) <= retriesMax) return Number(value);
+  const isLong = value.length > 32;
+  const shown = JSON.stringify(isLong ? `${value.slice(0, 32)}…` : value);
   return invalid(`${retriesName} must be a whole number from 0 to ${retriesMax}; given: ${shown}`);
 }
 

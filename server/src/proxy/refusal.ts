@@ -26,6 +26,7 @@ export function faultBody(fault: Fault): Buffer {
 /** An answer of the platform itself. */
 export type OwnAnswer = {
   readonly status: number;
+  /** Name, value, name, value … */
   readonly fields: string[];
   readonly body: Buffer;
 };
@@ -100,11 +101,11 @@ export function sendRefusal(
   response.writeHead(status, fields);
   const linger = new Linger(response, parts.deadlines);
   linger.begin(parts.nowMs);
-  // Wait until the answer has been sent: earlier answers on the connection may come first.
+  // Reading begins once the answer has been sent: earlier answers on the connection may come first.
   response.write(body, () => linger.read());
 }
 
-/** True when there is no body, or node will read the small rest of it. */
+/** True when there is no body, or Node will read the small rest of it. */
 function isAllRead(request: IncomingMessage): boolean {
   if (request.complete) return true;
   const { headers } = request;

@@ -16,19 +16,25 @@ export class RequestFields extends FieldReader {
   readonly passed: string;
   /** The caller's `Authorization` lines, for apps without authentication. */
   authorizationLines = "";
+  /** The first `Authorization`, which has the token that the platform checks. */
   authorization: string | undefined = undefined;
   /** The `Cookie` lines that held cookies of the platform, without these cookies. */
   cookieLines = "";
   host: string | undefined = undefined;
   /** The length of the body in bytes; -1: the field is missing. */
   contentLength = -1;
+  /** The body is sent in chunks, and its length is not known. */
   isChunked = false;
+  /** The client waits for a status 100 before it sends the body. */
   expectsContinue = false;
   /** The client accepts trailers in the answer. */
   takesTrailers = false;
   /** The request is the last one on its connection. */
   closes = false;
-  /** The request asks for something that concerns the connection or the framing of bodies. */
+  /**
+   * The request asks for something that concerns the connection or the framing of bodies, so that
+   * it is not a plain call.
+   */
   isSpecial = false;
   /** The `X-Forwarded-…` fields, which proxies in front of this one set. */
   forwardedFor: string | undefined = undefined;
@@ -43,12 +49,13 @@ export class RequestFields extends FieldReader {
   contentCoding: string | undefined = undefined;
   /** Why the request cannot be passed on; null: it can be. */
   refused: string | null = null;
+  /** For which context `#cachedLines` are; null: there are none yet. */
   #cachedContext: LineContext | null = null;
   #cachedLines = "";
 
   /**
    * `source`: lines that match `fieldLinesForm`, one character per byte, or a list in the format of
-   * node's parser.
+   * Node's parser.
    */
   constructor(source: string | readonly string[]) {
     super();
@@ -71,6 +78,7 @@ export class RequestFields extends FieldReader {
 
   protected override take(kind: FieldKind, value: string): boolean {
     switch (kind) {
+      // The proxy treats these fields only in answers.
       case "trailer":
       case "date":
       case "set-cookie":
@@ -162,6 +170,7 @@ export class RequestFields extends FieldReader {
         this.forwardedHost = joined(this.forwardedHost, value);
         break;
       default:
+      // A field of another kind is left out, and means nothing to the proxy.
     }
   }
 }
@@ -179,6 +188,7 @@ export type LineContext = {
 };
 
 const protoForm = /^(?:http|ws)s?$/i;
+/** A host name or an address, perhaps with a port. */
 const hostForm = /^[\w.:[\]-]{1,255}$/;
 
 /**

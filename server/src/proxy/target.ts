@@ -45,16 +45,20 @@ export function replicaPath(target: Target, settings: Pick<AppSettings, "keepPat
 const formHint = "App calls go to /v4/{project}/{app}/{path}.";
 const reservedHint =
   "Paths below /_slipway of an app are reserved for the platform; calls cannot reach them.";
-const scheme = /^https?:\/\/[^/?#]*/i;
+const schemeAndHost = /^https?:\/\/[^/?#]*/i;
+/** The codes of two characters. */
+const slash = 47;
+const questionMark = 63;
+const versionPrefix = "/v4";
 
 /**
  * The path and query of a request target, with one leading slash. Scheme and host, which clients of
  * proxies send, are left out; usually the result is the string itself.
  */
 export function originForm(url: string): string {
-  if (url.charCodeAt(0) !== 47) url = url.replace(scheme, "");
+  if (url.charCodeAt(0) !== slash) url = url.replace(schemeAndHost, "");
   let start = 0;
-  while (url.charCodeAt(start + 1) === 47 && url.charCodeAt(start) === 47) start++;
+  while (url.charCodeAt(start + 1) === slash && url.charCodeAt(start) === slash) start++;
   return start === 0 ? url : url.slice(start);
 }
 
@@ -71,9 +75,10 @@ export function isCallPath(url: string): boolean {
 export function readTarget(url: string, hostApp: NamedApp | null): Target | Fault {
   if (hostApp === null) return readPath(url);
   const root = appPath(hostApp);
+  // What follows the app's path; not a number at the end of the text.
   const next = url.charCodeAt(root.length);
-  const isBelow =
-    url.startsWith(root) && (Number.isNaN(next) || next === slash || next === questionMark);
+  const isNameEnd = Number.isNaN(next) || next === slash || next === questionMark;
+  const isBelow = url.startsWith(root) && isNameEnd;
   const target = readPath(isBelow ? url : `${root}${url}`);
   return target instanceof Fault ? target : { ...target, hasOwnHost: true };
 }
@@ -85,13 +90,11 @@ export function namedApp(url: string): NamedApp | null {
 }
 
 const namedForm = /^\/v4\/+([^/?]+)\/+([^/?]+)/;
-const slash = 47;
-const questionMark = 63;
 
 function readPath(url: string): Target | Fault {
   const queryStart = url.indexOf("?");
   const pathEnd = queryStart === -1 ? url.length : queryStart;
-  const projectStart = skipSlashes(url, 3, pathEnd);
+  const projectStart = skipSlashes(url, versionPrefix.length, pathEnd);
   const projectEnd = segmentEnd(url, projectStart, pathEnd);
   const nameStart = skipSlashes(url, projectEnd, pathEnd);
   const nameEnd = segmentEnd(url, nameStart, pathEnd);
@@ -120,18 +123,19 @@ function readPath(url: string): Target | Fault {
 
 function skipSlashes(url: string, start: number, end: number): number {
   let at = start;
-  while (at < end && url.charCodeAt(at) === 47) at++;
+  while (at < end && url.charCodeAt(at) === slash) at++;
   return at;
 }
 
 function segmentEnd(url: string, start: number, end: number): number {
-  const slash = url.indexOf("/", start);
-  return slash === -1 || slash > end ? end : slash;
+  const slashAt = url.indexOf("/", start);
+  return slashAt === -1 || slashAt > end ? end : slashAt;
 }
 
 const underscore = "_";
 const percent = "%";
 const reservedWord = /_slipway/i;
+/** The name of a segment, or its beginning where no longer word begins so. */
 const reservedSegment = /^_slipway(?![\w-])/;
 /** A replica, or a server within it, may decode twice. */
 const decodings = 2;
@@ -141,10 +145,10 @@ const decodings = 2;
  * escapes, dots and slashes.
  */
 function isReserved(url: string, start: number, end: number): boolean {
-  if (!isWithin(url, percent, start, end)) {
-    // Most paths return here; function names often have an underscore.
-    if (!isWithin(url, underscore, start, end) || !reservedWord.test(url)) return false;
-  }
+  const hasEscape = isWithin(url, percent, start, end);
+  // Most paths return here. An underscore alone says little: function names often have one.
+  if (!hasEscape && !isWithin(url, underscore, start, end)) return false;
+  if (!hasEscape && !reservedWord.test(url)) return false;
   return isReservedPath(url.slice(start, end));
 }
 
@@ -164,8 +168,12 @@ function isReservedPath(rawPath: string): boolean {
   return false;
 }
 
-/** When it resolves dots, it counts no empty segments: thus it finds more reserved paths. */
+/**
+ * True if a reserved segment stands at the root of the app once the dots before it are resolved.
+ * Empty segments do not count as levels: thus more paths are found than a server might resolve so.
+ */
 function leadsToReserved(path: string): boolean {
+  /** How many levels below the root of the app the next segment is. */
   let depth = 0;
   for (const segment of path.split(/[/\\]/)) {
     // Some servers first remove a segment's parameters, which follow a semicolon.
