@@ -87,7 +87,8 @@ export class AppCalls {
   /** The view's ready replicas, from which `#slots` was made. */
   #ready = noReplicas;
   readonly #holds = new Set<Hold>();
-  readonly #turn: RoundRobin = { next: 0 };
+  /** The replica in `#open` that the round-robin algorithm tries first. */
+  readonly #cursor: RoundRobin = { next: 0 };
   /** The algorithm that the live release chose when the latest call entered. */
   #algorithm: LoadBalancingAlgorithm = "round-robin";
 
@@ -103,7 +104,7 @@ export class AppCalls {
 
   /** Gives the call a slot or a position in the line; returns a fault if it gets neither. */
   enter(call: AdmittedCall): Fault | null {
-    const { replicas, limits, deadlines, nudge } = this.#parts;
+    const { replicas, deadlines, nudge } = this.#parts;
     const { meter } = this;
     const { appId } = meter;
     this.#algorithm = call.live.settings.loadBalancingAlgorithm;
@@ -120,11 +121,12 @@ export class AppCalls {
     // The caller has already checked that the app is not stopped: if the view still says that it
     // is, the view is outdated, and its fault is ignored.
     const isOutdated = startFault?.code === "budget_reached" || startFault?.code === "app_stopped";
-    const fault = isOutdated ? this.#fullFault() : (startFault ?? this.#fullFault());
+    const validStartFault = isOutdated ? null : startFault;
+    const fault = validStartFault ?? this.#fullFault();
     if (fault === null) {
       this.#line.join(call);
       meter.waiting = this.#line.length;
-      deadlines.set(call, call.arrivedAtMs + (limits.lineWaitMs ?? lineWaitMs(call.live)));
+      deadlines.set(call, this.#waitsUntilMs(call));
     }
     nudge(appId);
     return fault;
@@ -165,13 +167,13 @@ export class AppCalls {
   move(call: AdmittedCall): void {
     const from = call.slot;
     assert(from !== null, "a call that moves has a slot");
-    const { deadlines, limits, monotonicMs, nudge } = this.#parts;
+    const { deadlines, monotonicMs, nudge } = this.#parts;
     const nowMs = monotonicMs();
     deadlines.clear(call);
     call.slot = null;
     this.#suspend(from, nowMs);
     this.#giveBack(from, nowMs);
-    const untilMs = call.arrivedAtMs + (limits.lineWaitMs ?? lineWaitMs(call.live));
+    const untilMs = this.#waitsUntilMs(call);
     if (nowMs >= untilMs) {
       call.refuse(lineTimeout());
     } else {
@@ -208,6 +210,7 @@ export class AppCalls {
     const { appId } = this.meter;
     const ready = replicas.ready(appId);
     if (ready !== this.#ready) this.#updateSlots(ready);
+    // The replicas are the same, but are to be grouped by the new shares.
     else if (replicas.shares(appId) !== this.#shares) this.#setOpen(this.#open);
     this.#admitWaiting();
     const fault = this.#startFault();
@@ -277,6 +280,7 @@ export class AppCalls {
     for (const slot of this.#slots) slot.pool.close();
   }
 
+  /** Sets which replicas take calls, and groups them by the shares that the view has now. */
   #setOpen(open: readonly ReplicaSlot[]): void {
     this.#open = open;
     this.#shares = this.#parts.replicas.shares(this.meter.appId);
@@ -288,7 +292,7 @@ export class AppCalls {
     const open = this.#open;
     if (open.length === 0) return undefined;
     if (this.#shared !== null) return findShared(this.#shared, this.#algorithm, this.#parts.random);
-    return open[choose(this.#algorithm, open, this.#turn, this.#parts.random)];
+    return open[choose(this.#algorithm, open, this.#cursor, this.#parts.random)];
   }
 
   #begin(call: AdmittedCall, slot: ReplicaSlot, nowMs: number): void {
@@ -376,6 +380,12 @@ export class AppCalls {
     if (this.#parts.slots.get(replicaId) === slot) this.#parts.slots.delete(replicaId);
   }
 
+  /** Until when the call may be in the line, by `Clock.monotonicMs`. */
+  #waitsUntilMs({ arrivedAtMs, live }: AdmittedCall): number {
+    const waitMs = this.#parts.limits.lineWaitMs ?? lineWaitMs(live);
+    return arrivedAtMs + waitMs;
+  }
+
   /** Why no replica can start; null: one is open, or nothing is known to prevent a start. */
   #startFault(): Fault | null {
     if (this.#open.length > 0) return null;
@@ -399,6 +409,7 @@ export class AppCalls {
 
 const faultCodes = {
   start_failed: "start_failed",
+  // There is no code of its own for this; the reason says what is missing.
   no_capacity: "start_failed",
   outage: "unavailable",
   deleted: "not_found",

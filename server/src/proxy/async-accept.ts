@@ -60,6 +60,7 @@ export function asyncCall(
   about: AboutCall,
   { client, fields, platformFields, monotonicMs }: AsyncCallParts,
 ): AsyncCall {
+  // A request without a length that is not chunked has no body.
   const contentLength = fields.isChunked ? -1 : Math.max(0, fields.contentLength);
   let isAnswered = false;
   /** Claims the call's only answer; true the first time, if the client is still connected. */

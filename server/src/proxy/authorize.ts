@@ -28,6 +28,7 @@ const noToken =
   "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
 const notChecked =
   "The token could not be checked, because a part of the platform is not responding; try again.";
+/** After how many seconds callers shall try again. The number is a guess. */
 const checkRetrySeconds = 5;
 const badToken =
   "The token is invalid: it was altered, has expired, was revoked, or does not give access to apps.";
@@ -65,18 +66,19 @@ function judge(
     const text = `There is no app ${shown(appName)} in project ${shown(projectId)}.`;
     return new Fault("not_found", text);
   }
-  return allows(caller, "apps.call", caller.projectId)
-    ? route
-    : new Fault("forbidden", mayNot(caller.name));
+  if (allows(caller, "apps.call", caller.projectId)) return route;
+  return new Fault("forbidden", mayNot(caller.name));
 }
 
 function mayNot(tokenName: string): string {
   return `The token "${tokenName}" does not allow this: it lacks the permission apps.call.`;
 }
 
-/** The scheme name is case-insensitive (RFC 9110, 11.1). */
+const bearer = "Bearer ";
+
+/** The token. The scheme name before it is case-insensitive (RFC 9110, 11.1). */
 function bearerToken(authorization: string): string | undefined {
-  if (authorization.startsWith("Bearer ")) return authorization.slice(7);
+  if (authorization.startsWith(bearer)) return authorization.slice(bearer.length);
   return /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
 }
 
@@ -95,10 +97,11 @@ export function notDeployed(route: AppRoute): Fault {
   if (latestBuild === null)
     return new Fault("not_deployed", `${appName} has no release: it has no build yet.`);
   const { status, reason } = latestBuild;
-  const isOver = status !== "pending" && status !== "building" && status !== "initializing";
   const why = reason === null || disableAuth ? "" : `: ${reason}`;
   const message = `${appName} has no release yet: its latest build is in state ${status}${why}`;
-  return new Fault("not_deployed", message, isOver ? {} : { retryAfterSeconds: buildRetrySeconds });
+  const isBuilding = status === "pending" || status === "building" || status === "initializing";
+  const options = isBuilding ? { retryAfterSeconds: buildRetrySeconds } : {};
+  return new Fault("not_deployed", message, options);
 }
 
 /** A build takes seconds to minutes. */

@@ -15,10 +15,11 @@ import type { CalledRoutes } from "./proxy-options.ts";
 import type { RequestFields } from "./request-fields.ts";
 import { namedApp, readTarget, rootPathOf, type NamedApp, type Target } from "./target.ts";
 
-/** A request for an app, with the address of its sender. */
+/** A request for an app. */
 export type AppRequest = {
   readonly target: Target;
   readonly fields: RequestFields;
+  /** The address of the sender. */
   readonly address: string;
 };
 
@@ -63,6 +64,7 @@ export class CallAdmission {
   ): Soon<Admitted | Fault> | null {
     const hostApp = this.#parts.appHosts.appOf(fields.host);
     const target = readTarget(url, hostApp);
+    // Pages may read a refusal, too, if the app that the path names allows their origin.
     const app = target instanceof Fault ? (hostApp ?? namedApp(url)) : target;
     const route = app === null ? undefined : this.#find(app);
     const request = { route, fields, hasOwnHost: hostApp !== null };

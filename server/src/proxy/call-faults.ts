@@ -120,10 +120,10 @@ export function codedBody(
 ): Fault | null {
   if (contentCoding === undefined || contentLength === 0 || live?.settings.runtime !== "cortex")
     return null;
+  // This name means that there is no coding.
   if (/^identity$/i.test(contentCoding)) return null;
-  const coding = JSON.stringify(
-    contentCoding.length > 64 ? `${contentCoding.slice(0, 64)}…` : contentCoding,
-  );
+  const isLong = contentCoding.length > 64;
+  const coding = JSON.stringify(isLong ? `${contentCoding.slice(0, 64)}…` : contentCoding);
   return new Fault(
     "unsupported_media_type",
     `The body has Content-Encoding ${coding}, but functions take bodies only as they are: send it uncompressed, without Content-Encoding.`,

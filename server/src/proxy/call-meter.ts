@@ -62,15 +62,21 @@ export class CallMeter {
 
   /** The number of answers with status 500 or above, and of answers that were cut off. */
   get failedTotal(): number {
-    return (this.answers[4] ?? 0) + this.cutTotal;
+    return (this.answers[indexOf(500)] ?? 0) + this.cutTotal;
   }
 
   /** Counts an answer. */
   answered(status: number, durationMs: number): void {
-    const index = Math.min(Math.max(Math.trunc(status / 100), 1), statusClasses.length) - 1;
+    const index = indexOf(status);
     this.answers[index] = (this.answers[index] ?? 0) + 1;
     this.durationMs += durationMs;
     this.durations.add(durationMs);
     this.times.duration.add(durationMs);
   }
+}
+
+/** The index of the status in `statusClasses`. */
+function indexOf(status: number): number {
+  const firstDigit = Math.trunc(status / 100);
+  return Math.min(Math.max(firstDigit, 1), statusClasses.length) - 1;
 }

@@ -64,8 +64,11 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   readonly #app: AppCalls;
   readonly #parts: CallParts;
   #connection: ReplicaConnection | null = null;
+  /** The body that the client is sending; null: none was begun, or it was sent with the head. */
   #body: RequestBody | null = null;
+  /** The head of the answer; null: it has not arrived yet. */
   #head: AnswerHead | null = null;
+  /** The client has been sent the head, with the first piece of the answer or before it. */
   #isHeadFlushed = false;
   /** The client was given the last piece of the answer, which ends the answer. */
   #isAnswerEnded = false;
@@ -74,6 +77,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #hasLeft = false;
   /** True while `mayStart` is being asked. */
   #isStarting = false;
+  /** How many times the call was given a connection. */
   #tries = 0;
   /** The connection has served an earlier call. */
   #isReused = false;
@@ -168,6 +172,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   }
 
   onRead(): void {
+    // Only a head that arrived without a piece is sent here; otherwise both are sent together.
     if (this.#head === null || this.#isHeadFlushed) return;
     this.#isHeadFlushed = true;
     this.about.client.flush();
@@ -179,8 +184,11 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     const nowMs = this.#parts.monotonicMs();
     this.#connection = null;
     const isAllSent = this.#body === null || this.#body.isSent;
-    if (connection !== null && head !== null)
-      this.#release(connection, isAllSent ? head : null, nowMs);
+    if (connection !== null && head !== null) {
+      // A replica that still expects the rest of a body would take the next call for that rest.
+      if (isAllSent) this.#release(connection, head, nowMs);
+      else connection.destroy();
+    }
     if (!isAllSent) this.#body?.stop();
     this.#app.leave(this, nowMs);
     this.#finish("answered", nowMs);
@@ -251,8 +259,9 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #send(connection: ReplicaConnection): void {
     const { client, method, path, fields, lines, runId } = this.about;
     const { contentLength, isChunked } = fields;
-    let framing = contentLength === -1 ? "" : `Content-Length: ${contentLength}\r\n`;
+    let framing = "";
     if (isChunked) framing = "Transfer-Encoding: chunked\r\n";
+    else if (contentLength !== -1) framing = `Content-Length: ${contentLength}\r\n`;
     const head = `${method} ${path} HTTP/1.1\r\n${lines}X-Request-Id: ${runId}\r\n${framing}`;
     this.#body = client.send(connection, head, this);
   }
@@ -303,21 +312,15 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     if (!this.#hasLeft) this.#app.leave(this, nowMs);
   }
 
-  /**
-   * Gives back the connection. `head` says for how long the connection stays open; null: it cannot
-   * be reused.
-   */
-  #release(connection: ReplicaConnection, head: AnswerHead | null, nowMs: number): void {
+  /** Gives back the connection; `head` says for how long the replica keeps it open, if at all. */
+  #release(connection: ReplicaConnection, head: AnswerHead, nowMs: number): void {
     const { slot } = this;
-    if (slot === null || head === null || !head.keepsOpen) {
+    if (slot === null || !head.keepsOpen) {
       connection.destroy();
       return;
     }
-    slot.pool.giveBack(
-      connection,
-      nowMs + idleMs(this.live.settings.runtime, head.idleSeconds),
-      nowMs,
-    );
+    const untilMs = nowMs + idleMs(this.live.settings.runtime, head.idleSeconds);
+    slot.pool.giveBack(connection, untilMs, nowMs);
   }
 
   #finish(outcome: CallOutcome, nowMs: number): void {

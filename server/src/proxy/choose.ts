@@ -6,12 +6,13 @@ import { never } from "#lib/assert.ts";
 
 /** A replica as seen by the choice. */
 export type Candidate = {
+  /** The number of calls that it works on. */
   readonly running: number;
   /** The maximum number of concurrent calls. */
   readonly concurrency: number;
 };
 
-/** The round-robin cursor; one per app. */
+/** The round-robin cursor: the index of the candidate that is tried first. One per app. */
 export type RoundRobin = { next: number };
 
 /**
@@ -94,6 +95,7 @@ function betterOfTwo(candidates: readonly Candidate[], random: () => number): nu
   const firstRunning = (candidates[first] as Candidate).running;
   const secondRunning = (candidates[second] as Candidate).running;
   const isFirst = firstRunning === secondRunning ? random() < 0.5 : firstRunning < secondRunning;
+  // Even the better one may have as many calls as are possible.
   if (Math.min(firstRunning, secondRunning) >= runningMax) return -1;
   return isFirst ? first : second;
 }

@@ -1,5 +1,5 @@
 // The client of a call: sends the body and receives the answer. Two kinds of clients have a
-// connection: one whose requests node's HTTP server parses, and a plain one whose requests are
+// connection: one whose requests Node's HTTP server parses, and a plain one whose requests are
 // parsed and answered on the socket itself, which costs about half. Other clients wrap one of these
 // (to forward its answer too) or replace it (to keep a run's answer).
 import type { Fault } from "#lib/fault.ts";
@@ -22,6 +22,7 @@ export interface ClientUser {
 
 /** Additions to an answer's head. */
 export type HeadGiven = {
+  /** The replica may send trailers, and the client accepts them. */
   readonly sendsTrailers: boolean;
   /** Values of `Set-Cookie`, see cookies.ts. */
   readonly cookies: readonly string[];
@@ -42,10 +43,14 @@ export interface Client {
   information(head: AnswerHead): void;
   /** Begins the answer; it may be buffered until the first piece. */
   head(head: AnswerHead, runId: RunId, addition: HeadGiven): void;
-  /** False: wait for `onClientDrain` before writing more. */
+  /**
+   * Sends a piece of the body. False: wait for `onClientDrain` before writing more. `isLast`: the
+   * answer ends with it, and `end` is not called.
+   */
   piece(piece: Piece, isLast: boolean): boolean;
   /** Sends a buffered head. */
   flush(): void;
+  /** Ends the answer. `trailers`: name, value, … */
   end(trailers: readonly string[]): void;
   /** Answers with a fault; cuts off an answer that has begun. */
   refuse(fault: Fault, runId: RunId, nowMs: number): void;

@@ -30,7 +30,10 @@ export type FinishedCall = AppKey & {
   readonly reason: string | null;
   /** The reason is the app's own error, so the end of the replica would not explain more. */
   readonly isReasonOfApp: boolean;
-  /** When the call was sent to the replica, in milliseconds since the epoch. */
+  /**
+   * When the call got its slot on a replica, or arrived if it never got one, in milliseconds since
+   * the epoch.
+   */
   readonly begunAt: number;
   /** The status sent to the client; null: none. */
   readonly status: number | null;

@@ -61,6 +61,7 @@ export class ForwardingClient implements Client {
   readonly #forwarding: Forwarding;
   readonly #collector: AnswerCollector;
   readonly #gathered: GatheredBytes;
+  /** How much of `#gathered` this answer has. */
   #reservedBytes = 0;
 
   constructor(
@@ -128,6 +129,7 @@ export class ForwardingClient implements Client {
   /** Collects a piece. When too much is collected, only the answer's length is forwarded. */
   #gather(piece: Piece): void {
     this.#collector.add(piece);
+    // Less than zero: the answer became longer than `bytesMax`, so the collector has dropped it.
     const moreBytes = this.#collector.heldBytes - this.#reservedBytes;
     if (moreBytes > 0 && this.#gathered.take(moreBytes)) {
       this.#reservedBytes += moreBytes;

@@ -1,4 +1,4 @@
-// The client of a call that node's HTTP server has parsed.
+// The client of a call that Node's HTTP server has parsed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -51,7 +51,8 @@ export class NodeClient implements HttpClient {
     const response = this.#response;
     response.on("close", () => user.onClientGone());
     response.on("drain", () => user.onClientDrain());
-    // A pipelined answer gets no event when the connection ends.
+    // An answer that must wait for an earlier one on its connection has no socket yet, and gets no
+    // event when the connection ends.
     if (response.socket === null) this.#request.socket.once("close", () => user.onClientGone());
   }
 
@@ -61,11 +62,11 @@ export class NodeClient implements HttpClient {
       connection.write(`${head}\r\n`);
       return null;
     }
-    const fullHead = `${head}${expectsContinue ? "Expect: 100-continue\r\n" : ""}\r\n`;
+    const expectLine = expectsContinue ? "Expect: 100-continue\r\n" : "";
     const body = new RequestBody({
       request: this.#request,
       connection,
-      head: fullHead,
+      head: `${head}${expectLine}\r\n`,
       isChunked,
       expectsContinue,
       user,
@@ -83,8 +84,12 @@ export class NodeClient implements HttpClient {
 
   information(head: AnswerHead): void {
     if (this.isGone) return;
-    if (head.status === 100) this.#response.writeContinue();
-    else if (this.#request.httpVersionMinor > 0)
+    if (head.status === 100) {
+      this.#response.writeContinue();
+      return;
+    }
+    // Clients of HTTP/1.0 know no informational answers.
+    if (this.#request.httpVersionMinor > 0)
       this.#response.writeInformation(head.status, fieldList(head.lines));
   }
 
@@ -95,6 +100,7 @@ export class NodeClient implements HttpClient {
     fields.push("X-Request-Id", runId, ...added.list);
     for (const cookie of cookies) fields.push("Set-Cookie", cookie);
     if (location !== null) fields.push("Location", location);
+    // Only a chunked answer has trailers, and clients of HTTP/1.0 get none.
     if (sendsTrailers && head.trailer !== null && response.useChunkedEncodingByDefault)
       fields.push("Trailer", head.trailer);
     response.writeHead(head.status, head.reason, fields);
@@ -134,7 +140,7 @@ export class NodeClient implements HttpClient {
   }
 }
 
-/** Converts trailers to the format of node. */
+/** Converts trailers to the format in which Node takes them. */
 function pairs(trailers: readonly string[]): [string, string][] {
   const list: [string, string][] = [];
   for (let index = 0; index + 1 < trailers.length; index += 2) {

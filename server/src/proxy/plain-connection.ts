@@ -1,6 +1,6 @@
 // A client's connection as long as it makes plain calls, one after the other: they are parsed and
 // answered on the socket itself. The first input that is not a plain call moves the connection to
-// node's HTTP server for good, together with that input.
+// Node's HTTP server for good, together with that input.
 import type { Socket } from "node:net";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -25,7 +25,7 @@ export type PlainParts = {
   /** Handles one call. */
   readonly take: (client: PlainConnection, request: PlainRequest) => void;
   readonly trustedProxies: TrustedProxies;
-  /** Passes the connection, with the bytes already read, to node's HTTP server. */
+  /** Passes the connection, with the bytes already read, to Node's HTTP server. */
   readonly handOver: (connection: PlainConnection, socket: Socket, bytes: Buffer) => void;
   readonly onClose: (connection: PlainConnection) => void;
   /** How long a new connection may stay silent. */
@@ -61,7 +61,9 @@ export class PlainConnection extends Timed implements HttpClient {
   #isBusy = false;
   /** True when the answer has said that it is the last. */
   #isLast = false;
+  /** The head of the answer, until it is written together with the first bytes after it. */
   #head = "";
+  /** True if the body of the answer is sent in chunks, since its length is not known. */
   #isChunked = false;
   /** The number of calls so far. */
   #calls = 0;
@@ -69,6 +71,7 @@ export class PlainConnection extends Timed implements HttpClient {
   #callsAtDeadline = 0;
   /** The bytes of a call whose body is incomplete. */
   #begun: Buffer | null = null;
+  /** How many pieces of that call have arrived. */
   #begunPieces = 0;
   /** Bytes received while a call was running. */
   #early: Buffer | null = null;
@@ -83,7 +86,9 @@ export class PlainConnection extends Timed implements HttpClient {
   readonly #onDrain = (): void => this.#drained();
   readonly #onEnd = (): void => this.#ended();
   readonly #onClose = (): void => this.#closed();
+  /** Node closes the socket after an error, so `#onClose` does all there is to do. */
   readonly #onError = (): void => undefined;
+  /** The client has read nothing of its answer for too long. */
   readonly #onTimeout = (): void => void this.#socket.resetAndDestroy();
 
   constructor(socket: Socket, parts: PlainParts) {
@@ -160,14 +165,13 @@ export class PlainConnection extends Timed implements HttpClient {
 
   answer({ status, fields, body }: OwnAnswer): void {
     this.#isLast = this.isClosing;
+    const allFields = [...fields, ...this.added.list];
     const options = {
       isLast: this.#isLast,
       isHead: this.method === "HEAD",
       dateLine: this.#parts.dateLine(),
     };
-    this.#socket.write(
-      answerBytes({ status, fields: [...fields, ...this.added.list], body }, options),
-    );
+    this.#socket.write(answerBytes({ status, fields: allFields, body }, options));
     this.#finish();
   }
 
@@ -182,7 +186,7 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   /**
-   * Called when a body is slow (node's server then streams it), or to close a silent connection.
+   * Called when a body is slow (Node's server then streams it), or to close a silent connection.
    * Silence is checked by one periodic deadline instead of one per call, so an idle connection is
    * closed after one to two times `idleMs`.
    */
@@ -213,7 +217,8 @@ export class PlainConnection extends Timed implements HttpClient {
     }
     // Only the end of the call's body is missing.
     if (request === "unfinished") {
-      if (++this.#begunPieces === bodyPiecesMax) return this.#handOver(bytes);
+      this.#begunPieces++;
+      if (this.#begunPieces === bodyPiecesMax) return this.#handOver(bytes);
       this.#begun = bytes;
       this.#setDeadline(this.#parts.monotonicMs() + bodyMs);
       return;
@@ -227,6 +232,7 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#parts.take(this, request);
   }
 
+  /** The begun call with its next bytes; a further silence of this connection counts as idle. */
   #withBegun(begun: Buffer, chunk: Buffer): Buffer {
     this.#begun = null;
     this.#setDeadline(this.#parts.monotonicMs() + this.#parts.idleMs);
@@ -265,7 +271,7 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#body = noBody;
     this.#silentSinceMs = this.#parts.monotonicMs();
     if (this.#isLast) {
-      // Do not parse further calls: nobody would get their answers.
+      // Further calls are not parsed: nobody would get their answers.
       this.#socket.off("data", this.#onData);
       this.#socket.resume();
       this.#socket.end(() => this.#socket.destroy());
@@ -299,7 +305,7 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   /**
-   * Called when the client half-closes the connection, which ends it, as in node's server. A
+   * Called when the client half-closes the connection, which ends it, as in Node's server. A
    * complete answer is still sent; a running call loses its client.
    */
   #ended(): void {

@@ -60,6 +60,7 @@ export class Proxy {
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
   readonly #sockets: SocketCalls;
+  /** The calls of runs that are going on. */
   readonly #runs = new Set<Call>();
   readonly #gathered = new GatheredBytes(gatheredBytesMax);
   readonly #callParts: CallParts;
@@ -288,11 +289,8 @@ export class Proxy {
     return this.#options.refusalOf(route);
   }
 
-  #refuse(
-    { runId, atMs, ...arrival }: Arrival,
-    fault: Fault,
-    client: Client = arrival.client,
-  ): void {
+  #refuse(arrival: Arrival, fault: Fault, client: Client = arrival.client): void {
+    const { runId, atMs } = arrival;
     // The caller learns only of the fault; its cause is for the operator.
     if (fault.code === "unavailable" && fault.cause !== undefined) {
       this.#options.log.error({ err: fault.cause, runId }, "a call could not be let in");

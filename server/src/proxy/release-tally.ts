@@ -9,6 +9,7 @@ export class ReleaseTally {
   failures = 0;
   /** The number of seconds in which calls failed, since one crash fails many calls at once. */
   failedSeconds = 0;
+  /** The latest second in which a call failed; -1: none has. */
   #lastSecond = -1;
 
   /** Counts a finished call. A call whose client has left says nothing about the release. */

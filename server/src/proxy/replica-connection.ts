@@ -49,6 +49,7 @@ export type ConnectionOptions = {
  * The connect timeout. On loopback and within one network a connection succeeds at once or never.
  */
 const connectMs = 5_000;
+/** After this silence, the system probes whether the replica's machine still answers. */
 const keepAliveProbeMs = 30_000;
 
 /** Connects at once. Belongs to one call from `use` to `leave` or `destroy`. */
@@ -61,7 +62,9 @@ export class ReplicaConnection extends Timed {
   readonly #address: ReadyReplica["address"];
   readonly #deadlines: Deadlines;
   readonly #onIdleEnd: (connection: ReplicaConnection) => void;
+  /** The call that uses the connection; null: none does. */
   #user: ConnectionUser | null = null;
+  /** Some bytes have arrived since the call got the connection. */
   #hasAnswered = false;
   #isPaused = false;
   #isOver = false;
@@ -172,6 +175,7 @@ export class ReplicaConnection extends Timed {
 
   #ended(): void {
     if (this.#isOver) return;
+    // After the regular end of an answer, no call uses the connection any more.
     if (this.#parser.finish()) this.#endIdle();
     else this.#lose("closed", "the replica closed the connection");
   }
@@ -201,7 +205,7 @@ export class ReplicaConnection extends Timed {
 const takenReason = "another program listens at its port";
 
 /**
- * Describes the error of a connection to a replica, to complete a sentence: node's own text has
+ * Describes the error of a connection to a replica, to complete a sentence: Node's own text has
  * addresses, which callers must not see.
  */
 export function connectionFault({ code }: NodeJS.ErrnoException): string {

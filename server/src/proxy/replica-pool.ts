@@ -32,6 +32,7 @@ export function idleMs(runtime: "cortex" | "custom", announcedSeconds: number): 
 export class ReplicaPool {
   readonly #address: ReadyReplica["address"];
   readonly #parts: PoolParts;
+  /** The idle connections, the newest last. */
   readonly #idle: ReplicaConnection[] = [];
   readonly #onIdleEnd = (connection: ReplicaConnection): void => this.#forget(connection);
   #isClosed = false;
@@ -66,12 +67,8 @@ export class ReplicaPool {
 
   /** Takes back a connection whose call is complete on both sides; it may idle until `untilMs`. */
   giveBack(connection: ReplicaConnection, untilMs: number, nowMs: number): void {
-    if (
-      this.#isClosed ||
-      untilMs <= nowMs ||
-      !connection.isUsable ||
-      this.#idle.length >= idleMax
-    ) {
+    const mayIdle = untilMs > nowMs && connection.isUsable;
+    if (!mayIdle || this.#isClosed || this.#idle.length >= idleMax) {
       connection.destroy();
       return;
     }

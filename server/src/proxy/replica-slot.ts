@@ -11,15 +11,20 @@ import type { ReplicaPool } from "./replica-pool.ts";
 export class ReplicaSlot extends Timed {
   readonly replica: ReadyReplica;
   readonly pool: ReplicaPool;
-  /** The calls of its release. */
+  /** The counters of its release. */
   readonly tally: ReleaseTally;
+  /** The number of calls that the replica works on. */
   running = 0;
   /** The view lists the replica. */
   isListed = true;
   /** The replica gets no further calls, whatever the view lists. */
   isRetired = false;
-  /** The last connection attempt failed: the replica gets no calls until the deadline. */
+  /**
+   * The replica could not be reached, has refused a call, or may be about to end: it gets no calls
+   * until the deadline.
+   */
   isUnreachable = false;
+  /** Called when the replica may get calls again. */
   readonly #onAgain: () => void;
 
   constructor(

@@ -30,10 +30,13 @@ const textBytesMax = 8_192;
 
 /** One body being sent. Call `start()` once; `stop()` when the replica wants no more of it. */
 export class RequestBody {
+  /** The whole body was given to the connection. */
   isSent = false;
   readonly #options: RequestBodyOptions;
+  /** The head, until it is sent. */
   #head: string;
   #isStopped = false;
+  /** How many bytes of the body have arrived. */
   #bytes = 0;
 
   constructor(options: RequestBodyOptions) {
@@ -82,6 +85,7 @@ export class RequestBody {
       return;
     }
     user.requestBytes = this.#bytes;
+    // The head, if it is not sent yet, and the framing of a chunk.
     const before = isChunked ? `${this.#head}${chunk.length.toString(16)}\r\n` : this.#head;
     const after = isChunked ? "\r\n" : "";
     this.#head = "";

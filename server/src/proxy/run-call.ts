@@ -91,6 +91,7 @@ export function aboutRun(request: RunRequest, client: RunClient, projectId: Proj
     path,
     fields: client.fields,
     lines,
+    // The run has a record of its own, so nobody reads these two of its call.
     clientAddress: "",
     webhookEndpoint: null,
     isWebSocket: false,
@@ -111,6 +112,7 @@ export class RunClient implements Client, RunHandle {
   #user: ClientUser | null = null;
   #answerBytes = 0;
   #wasSent = false;
+  /** The replica says that it never began the call. */
   #isRefused = false;
   #isOver = false;
 
@@ -175,11 +177,12 @@ export class RunClient implements Client, RunHandle {
   }
 
   end(): void {
-    this.#finish(() =>
-      this.#isRefused
-        ? { kind: "failed", fault: refusedByReplica(), wasSent: false }
-        : { kind: "answered", ...this.#collector.answer() },
-    );
+    this.#finish(() => this.#endingOfAnswer());
+  }
+
+  #endingOfAnswer(): RunEnding {
+    if (this.#isRefused) return { kind: "failed", fault: refusedByReplica(), wasSent: false };
+    return { kind: "answered", ...this.#collector.answer() };
   }
 
   refuse(fault: Fault): void {

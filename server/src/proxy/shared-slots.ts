@@ -14,6 +14,7 @@ export type SharedSlots = {
    */
   readonly end: number;
   readonly slots: readonly ReplicaSlot[];
+  /** The replica in `slots` that the round-robin algorithm tries first. */
   readonly turn: RoundRobin;
 };
 
@@ -40,6 +41,7 @@ export function findShared(
   random: () => number,
 ): ReplicaSlot | undefined {
   const count = groups.length;
+  // The last sum is below 1 if a release with a share has no open replica.
   const drawn = random() * (groups[count - 1] as SharedSlots).end;
   let index = 0;
   while (index < count - 1 && drawn >= (groups[index] as SharedSlots).end) index++;

@@ -1,4 +1,4 @@
-// Slow clients that hold connections of node's HTTP server: those that send a body byte by byte
+// Slow clients that hold connections of Node's HTTP server: those that send a body byte by byte
 // where nothing else bounds it (uploads may take long, but must go on), and those that do not read
 // their answer. Node bounds the heads, and the deadlines of calls bound their bodies until the call
 // is answered.
@@ -18,6 +18,7 @@ export type SlowClientsParts = {
   readonly bodyMs: number;
 };
 
+/** How much more of a body must arrive within `bodyMs`. */
 const progressBytes = 1_048_576;
 
 /**
@@ -44,12 +45,15 @@ export class SlowBodies {
   /** Call it for each request when its head has been read. */
   watch(request: IncomingMessage, response: ServerResponse, isCall: boolean): void {
     const { headers } = request;
-    if (headers["transfer-encoding"] === undefined && (headers["content-length"] ?? "0") === "0")
-      return;
+    const isChunked = headers["transfer-encoding"] !== undefined;
+    const hasLength = (headers["content-length"] ?? "0") !== "0";
+    if (!isChunked && !hasLength) return;
+    // The deadline of a call bounds its body until the call is answered.
     if (isCall) response.once("finish", () => this.#bound(request));
     else this.#bound(request);
   }
 
+  /** From now on refuses the body if it neither ends nor grows enough within `bodyMs`. */
   #bound(request: IncomingMessage): void {
     if (request.complete || request.destroyed) return;
     const { answers, deadlines, monotonicMs, bodyMs } = this.#parts;

@@ -45,6 +45,7 @@ const retryMs = 5_000;
 export class SocketCalls {
   readonly #parts: SocketParts;
   readonly #upgradeParts: UpgradeParts;
+  /** Each open WebSocket, with what is needed to check its sender again. */
   readonly #open = new Map<UpgradeCall, AppRequest>();
   #nextCheck: { readonly atMs: number; readonly cancel: () => void } | null = null;
 
@@ -137,7 +138,8 @@ export class SocketCalls {
   #scheduleCheck(afterMs: number): void {
     const { clock } = this.#parts;
     const atMs = clock.monotonicMs() + afterMs;
-    if (this.#open.size === 0 || (this.#nextCheck !== null && this.#nextCheck.atMs <= atMs)) return;
+    const isEarlierPlanned = this.#nextCheck !== null && this.#nextCheck.atMs <= atMs;
+    if (this.#open.size === 0 || isEarlierPlanned) return;
     this.#nextCheck?.cancel();
     const check = (): void => {
       this.#nextCheck = null;
@@ -150,6 +152,7 @@ export class SocketCalls {
   #readmit(call: UpgradeCall, appRequest: AppRequest): void {
     const act = (result: AppRoute | Fault): void => {
       if (!(result instanceof Fault)) return;
+      // The sender's rights could not be checked now.
       if (result.code === "unavailable") this.#scheduleCheck(retryMs);
       else call.breakOff(result);
     };

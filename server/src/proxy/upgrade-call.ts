@@ -39,6 +39,7 @@ export type UpgradeParts = {
 const earlyBytesMax = 65_536;
 /** How long one side may continue after the other has ended. */
 const closingMs = 30_000;
+/** After this silence, the system probes whether the replica's machine still answers. */
 const keepAliveProbeMs = 30_000;
 
 /** One WebSocket. Call `enter()` once; the rest runs by itself. */
@@ -49,7 +50,9 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   readonly #parser = new AnswerParser();
   /** The client's bytes that arrived before the handshake was answered. */
   readonly #early: Buffer[] = [];
+  /** The connection to the replica; null: the call waits for a replica. */
   #replica: Socket | null = null;
+  /** The replica has switched protocols: bytes pass in both directions. */
   #isSwitched = false;
   #isOver = false;
 
@@ -130,6 +133,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   /** Ends the call at once. Called when the platform stops. */
   destroy(): void {
+    // `client_gone` closes the socket of a client that has got no answer.
     this.#finish(this.#isSwitched ? "answered" : "client_gone");
   }
 

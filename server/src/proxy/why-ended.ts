@@ -24,6 +24,7 @@ export async function whyEnded(
   if (call.lastSlot === null) return null;
   const { replicaId } = call.lastSlot.replica;
   const elapsedMs = clock.monotonicMs() - call.begunAtMs;
+  // When the call got its slot, in milliseconds since the epoch.
   const sinceMs = clock.now() - elapsedMs;
   const end = await brokeOff({ replicaId, runId: call.about.runId, sinceMs }, reasonWaitMs);
   return end?.reasonForCaller ?? null;
