@@ -36,7 +36,7 @@ export type CountedReplica = {
   readonly beganAtMs: number;
 };
 
-/** Replicas that take no more calls and have not exited. */
+/** How many replicas take no more calls and have not exited, and how many GPUs they have. */
 export type Leaving = { readonly replicas: number; readonly gpus: number };
 
 /**
@@ -51,12 +51,16 @@ export function slotsLeft(
 ): number {
   const { counted, leaving } = usage;
   const replicas = freeOf(limits.replicasMax, counted.length, leaving.replicas);
+  if (gpusEach === 0) return Math.max(0, replicas);
   const gpus = freeOf(limits.gpusMax, sumOf(counted), leaving.gpus);
-  return Math.max(0, gpusEach === 0 ? replicas : Math.min(replicas, Math.floor(gpus / gpusEach)));
+  return Math.max(0, Math.min(replicas, Math.floor(gpus / gpusEach)));
 }
 
+/** How much a limit leaves; negative: more than the limit is used. */
 function freeOf(max: number | null, used: number, leaving: number): number {
-  return max === null ? Number.POSITIVE_INFINITY : Math.min(max, 2 * max - leaving) - used;
+  if (max === null) return Number.POSITIVE_INFINITY;
+  const excess = Math.max(0, leaving - max);
+  return max - excess - used;
 }
 
 /**
@@ -101,7 +105,8 @@ export function heldBackReason(
 ): string {
   const isReplicaLimit =
     gpusMax === null || (replicasMax !== null && counted.length >= replicasMax);
-  const [max, what] = isReplicaLimit ? [replicasMax ?? 0, "replica"] : [gpusMax, "GPU"];
+  const max = isReplicaLimit ? (replicasMax ?? 0) : gpusMax;
+  const what = isReplicaLimit ? "replica" : "GPU";
   const which = max === 1 ? `1 ${what}, which is` : `${max} ${what}s, which are`;
   return `${name} allows the project ${which} in use or about to end; another one starts when there is capacity again.`;
 }

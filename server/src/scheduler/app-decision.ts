@@ -86,9 +86,9 @@ const nothingLeaving: AppDecision["leaving"] = { ...noShare, replicas: [] };
 export function decideApp(reading: AppReading): AppDecision {
   const { route } = reading;
   const refusal = refusalOf(reading);
-  return route === undefined || route.live === null || refusal !== undefined
-    ? withoutCalls(reading, refusal)
-    : withCalls(reading, route, route.live);
+  if (route === undefined || route.live === null || refusal !== undefined)
+    return withoutCalls(reading, refusal);
+  return withCalls(reading, route, route.live);
 }
 
 type Refusal = StartFailure & { readonly kind: "deleted" | AppStop["code"] };
@@ -133,6 +133,7 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
     replicas: replicas.filter((replica) => isOf(replica, release)),
     choice: choiceOf(route, release),
   }));
+  // The live release comes first.
   const noCapacity = failureOf(served[0]?.choice, nowMs);
   const isAsleep =
     replicas.length === 0 &&
@@ -149,20 +150,20 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
   // The last division is that of the leaving replicas.
   const divisions = divide(partiesOf(served, leaving, needed));
   const hasNoFailedStarts = starts === undefined && rollOutStarts === undefined;
+  // An app that sleeps, and whose starts have not failed, leaves the next turn nothing to know.
+  const isForgotten = isAsleep && needed[0] === 0 && hasNoFailedStarts;
+  const history = decisions[0]?.history ?? state.history;
   return {
     ends,
     served: served.map((entry, index) => ({
       ...entry,
       ...(divisions[index] ?? noShare),
+      // After the live release there is only that of a roll-out.
       starts: index === 0 ? starts : rollOutStarts,
     })),
     leaving: { ...(divisions.at(-1) ?? noShare), replicas: leaving },
     failure: noCapacity ?? shownFailure(starts, nowMs),
-    // An app that sleeps, and whose starts have not failed, leaves the next turn nothing to know.
-    state:
-      isAsleep && needed[0] === 0 && hasNoFailedStarts
-        ? undefined
-        : { ...state, history: decisions[0]?.history ?? state.history },
+    state: isForgotten ? undefined : { ...state, history },
   };
 }
 
@@ -196,22 +197,23 @@ function unservedReplicas(
       !servedIds.includes(replica.release.releaseId),
   );
   const stays = (replica: Replica): boolean => {
-    const isInTime = nowMs - (replica.leavingSinceMs ?? nowMs) < keptMs;
+    // A replica without that time begins to leave in this turn.
+    const leavingSinceMs = replica.leavingSinceMs ?? nowMs;
+    const isInTime = nowMs - leavingSinceMs < keptMs;
     const isRefused = replica.release.releaseId === refusedReleaseId;
     return isServing(replica) && !replica.isTrial && !isRefused && isInTime;
   };
+  const ending = others.filter((replica) => !stays(replica));
   return {
     leaving: others.filter(stays),
-    ends: others
-      .filter((replica) => !stays(replica))
-      .map((replica) => ({
-        replica,
-        reason: replica.isTrial
-          ? "Its release was only tested and never received calls."
-          : replacedReason,
-      })),
+    ends: ending.map((replica) => ({
+      replica,
+      reason: replica.isTrial ? onlyTestedReason : replacedReason,
+    })),
   };
 }
+
+const onlyTestedReason = "Its release was only tested and never received calls.";
 
 /** The app's state in this turn: the state after its last turn, without outdated failures. */
 function stateNow(
@@ -223,7 +225,7 @@ function stateNow(
   },
 ): DecidedState {
   const { route, live, serving } = context;
-  const { rollOutStarts } = state ?? {};
+  const rollOutStarts = state?.rollOutStarts;
   // If the release of the roll-out has become the live one, its failed starts are now those of the
   // live release.
   const isPromoted = rollOutStarts?.releaseId === live.releaseId;
@@ -272,15 +274,15 @@ function partiesOf(
 
 /** Why calls would wait in vain for the release; undefined: it may soon get a replica. */
 function failureOf(choice: ComputeChoice | undefined, nowMs: number): StartFailure | undefined {
+  // In a full pool, another replica may end at any time.
   if (choice === undefined || choice.ok || choice.why === "full") return undefined;
   const { reason } = choice;
   if (choice.why !== "outage") return { kind: "no_capacity", reason, retryAtMs: null };
   const { sinceMs } = choice;
   // Calls wait through the first period. From then on, the next try is at the end of each period.
   const periods = Math.floor((nowMs - sinceMs) / outagePatienceMs);
-  return periods === 0
-    ? undefined
-    : { kind: "outage", reason, retryAtMs: sinceMs + (periods + 1) * outagePatienceMs };
+  if (periods === 0) return undefined;
+  return { kind: "outage", reason, retryAtMs: sinceMs + (periods + 1) * outagePatienceMs };
 }
 
 function isStartingOrReady({ state }: Replica): boolean {

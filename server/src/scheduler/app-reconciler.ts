@@ -61,6 +61,7 @@ export class AppReconciler {
     const { route, replicas, nowMs } = reading;
     const { ends, served, leaving } = decision;
     if (route !== undefined) takeSettings(route, replicas);
+    // This ends those draining replicas whose last call has ended.
     for (const replica of replicas) drain.endWhenIdle(replica);
     for (const replica of served.flatMap((one) => one.replicas)) takeIntoService(replica);
     for (const replica of leaving.replicas) replica.leavingSinceMs ??= nowMs;
@@ -81,8 +82,8 @@ export class AppReconciler {
     const reasons = served.map((one) => scaler.scale(one, { route, isAlone, isWaiting }));
     const heldBack = reasons.findLast((reason) => reason !== undefined);
     const isOutage = served.some(({ choice }) => !choice.ok && choice.why === "outage");
-    const isHeldUp =
-      heldBack !== undefined && !isOutage && !served.some((one) => one.replicas.some(isStarting));
+    const hasStarting = served.some((one) => one.replicas.some(isStarting));
+    const isHeldUp = heldBack !== undefined && !isOutage && !hasStarting;
     // What leaves may hold the very capacity that its successor needs.
     if (isHeldUp)
       scaler.drainLeaving(leaving.replicas, { route, wanted: leaving.wanted - 1, endsMax: 1 });

@@ -68,24 +68,21 @@ export function waitReason(state: {
   readonly nowMs: number;
 }): string | undefined {
   if (state.failureReason !== undefined) return state.failureReason;
-  const heldBack =
+  const moreWanted =
     state.heldBack === undefined ? undefined : `More replicas are wanted. ${state.heldBack}`;
   if (state.starting > 0) {
     const text = startingText(state);
-    return heldBack === undefined ? text : `${text} ${heldBack}`;
+    return moreWanted === undefined ? text : `${text} ${moreWanted}`;
   }
-  if (
-    state.starts !== undefined &&
-    (state.ready === 0 || state.waiting > 0) &&
-    state.nowMs < state.starts.retryAtMs
-  ) {
+  const lacksReplica = state.ready === 0 || state.waiting > 0;
+  if (state.starts !== undefined && lacksReplica && state.nowMs < state.starts.retryAtMs) {
     const seconds = Math.ceil((state.starts.retryAtMs - state.nowMs) / 1000);
     const { failures, reason } = state.starts;
+    // Only what is not the release's fault has made the next start wait.
     if (failures === 0) return `The next replica starts in ${seconds} s: ${reason}`;
     return `A replica could not be started and will be retried in ${seconds} s: ${reason}`;
   }
-  if (heldBack !== undefined)
-    return state.ready === 0 || state.waiting > 0 ? state.heldBack : heldBack;
+  if (state.heldBack !== undefined) return lacksReplica ? state.heldBack : moreWanted;
   if (state.ready === 0 && state.unrouted > 0) {
     return "The app runs, but is not ready for calls: its ready check (readycheckEndpoint) fails.";
   }

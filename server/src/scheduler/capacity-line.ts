@@ -22,6 +22,7 @@ type Entry = WaitingRelease & {
   readonly isProtected: boolean;
   /** The position in the line; lower numbers are first. */
   order: number;
+  /** Since when the release has this position. */
   sinceMs: number;
   /** The entry is dropped then, unless the release has said again that it waits. */
   untilMs: number;
@@ -37,7 +38,7 @@ type LineParts = {
 /**
  * How long a release keeps its position: a release that needs very much must not hold up others.
  */
-const turnMsMax = 600_000;
+const positionMsMax = 600_000;
 /**
  * How long an entry lasts unless it is renewed: each turn of the app renews it, and a build that
  * waits for its trial renews it every few seconds.
@@ -48,7 +49,8 @@ const stillWaitsMs = 15_000;
 export class CapacityLine {
   readonly #parts: LineParts;
   readonly #entries = new Map<ReleaseId, Entry>();
-  #orders = 0;
+  /** The highest `order` so far. */
+  #lastOrder = 0;
 
   constructor(parts: LineParts) {
     this.#parts = parts;
@@ -67,12 +69,13 @@ export class CapacityLine {
     const nowMs = this.#parts.clock.monotonicMs();
     const { releaseId, settings } = release;
     const entry = this.#entries.get(releaseId);
-    const goesLast = entry === undefined || isServed || nowMs - entry.sinceMs > turnMsMax;
+    const goesLast = entry === undefined || isServed || nowMs - entry.sinceMs > positionMsMax;
+    if (goesLast) this.#lastOrder++;
     this.#entries.set(releaseId, {
       ...release,
       wish: wishOf(settings),
       isProtected: isProtected(release),
-      order: goesLast ? ++this.#orders : entry.order,
+      order: goesLast ? this.#lastOrder : entry.order,
       sinceMs: goesLast ? nowMs : entry.sinceMs,
       untilMs: nowMs + stillWaitsMs,
     });
@@ -87,8 +90,9 @@ export class CapacityLine {
   /** Why a release of the app waits now, in sentences; undefined: none waits. */
   reasonOf(appId: AppId): string | undefined {
     const entry = this.#sorted().find((waiting) => waiting.appId === appId);
-    const choice = entry === undefined ? undefined : this.choose(entry);
-    return choice === undefined || choice.ok ? undefined : choice.reason;
+    if (entry === undefined) return undefined;
+    const choice = this.choose(entry);
+    return choice.ok ? undefined : choice.reason;
   }
 
   /** The apps that wait, in the order in which they get free capacity. */
@@ -111,6 +115,7 @@ export class CapacityLine {
       .map(({ appId, wish }) => ({ appId, wish }));
   }
 
+  /** The entries in their order, without those that have lapsed. */
   #sorted(): Entry[] {
     if (this.#entries.size === 0) return [];
     const nowMs = this.#parts.clock.monotonicMs();
@@ -123,6 +128,7 @@ export class CapacityLine {
   }
 }
 
+/** A release that is not in the line has no `order`: it would come last. */
 function isBefore(entry: Entry, release: WaitingRelease & { readonly order?: number }): boolean {
   if (entry.isProtected !== isProtected(release)) return entry.isProtected;
   return entry.order < (release.order ?? Number.POSITIVE_INFINITY);

@@ -80,8 +80,8 @@ export function decide(situation: {
   const history = sampled(settings, demand, situation.history, nowMs);
   const calls = demand.running + demand.waiting;
   // A short call may start and end between two turns; it counts as running.
-  const isActive =
-    calls > 0 || (demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs);
+  const hadCall = demand.lastActiveAtMs !== null && demand.lastActiveAtMs >= history.lookedAtMs;
+  const isActive = calls > 0 || hadCall;
   const byMetric = isActive ? replicasByMetric(settings, { demand, measured }, history, nowMs) : 0;
   // The need of the moment, a slot for each call, never waits for a mean.
   const need = isActive ? Math.max(1, quotient(calls, settings.replicaConcurrency)) : 0;
@@ -131,20 +131,27 @@ function replicasByMetric(
  * the target would make a replica come and go by chance.
  */
 function replicasFor(load: number, perReplica: number, current: number): number {
-  const isNear = load > perReplica * current && load <= perReplica * current * (1 + tolerance);
+  const target = perReplica * current;
+  const isNear = load > target && load <= target * (1 + tolerance);
   return isNear ? current : quotient(load, perReplica);
 }
 
-/** How many replicas an active app gets on top; an idle app falls to its minimum. */
+/**
+ * How many replicas an active app gets on top; an idle app falls to its minimum. Only the metrics
+ * that count calls have a buffer.
+ */
 function bufferOf({ scalingMetric, scalingBuffer }: ScalingSettings): number {
-  return scalingMetric === "concurrency_utilization" || scalingMetric === "requests_per_second"
-    ? scalingBuffer
-    : 0;
+  const countsCalls =
+    scalingMetric === "concurrency_utilization" || scalingMetric === "requests_per_second";
+  return countsCalls ? scalingBuffer : 0;
 }
+
+/** Smaller differences come only from binary fractions. */
+const epsilon = 1e-9;
 
 /** Rounds up, but ignores excess from binary fractions (3 / (10 × 0.3) is 1, not 2). */
 function quotient(load: number, perReplica: number): number {
-  return Math.ceil(load / perReplica - 1e-9);
+  return Math.ceil(load / perReplica - epsilon);
 }
 
 /**
@@ -165,6 +172,7 @@ function meanOf(
   if (start === undefined) return 0;
   const intervalMs = settings.evaluationIntervalSeconds * 1000;
   const knownMs = Math.max(knownMsMin, nowMs - history.knownFromMs);
+  // Before the first sample, as far as the load is known, there was none.
   const spanMs = Math.max(nowMs - start.atMs, Math.min(intervalMs, knownMs));
   return (demand[total] - start[total]) / spanMs;
 }
@@ -183,19 +191,21 @@ function sampled(
   const latest = samples.at(-1);
   if (latest !== undefined && nowMs - latest.atMs < sampleGapMs) return history;
   const fromMs = nowMs - settings.evaluationIntervalSeconds * 1000;
-  const startIndex = samples.findLastIndex((sample) => sample.atMs <= fromMs);
+  // No sample is dropped if none is from before the interval (-1), or only the first one is (0).
+  const startIndex = Math.max(
+    0,
+    samples.findLastIndex((sample) => sample.atMs <= fromMs),
+  );
   const sample = { atMs: nowMs, receivedTotal: demand.receivedTotal, runMs: demand.runMs };
-  return {
-    ...history,
-    samples: [...samples.slice(Math.max(0, startIndex)), sample],
-    // Dropped samples are missing if a longer interval is set later.
-    knownFromMs: startIndex > 0 ? (samples[startIndex]?.atMs ?? nowMs) : history.knownFromMs,
-  };
+  const kept = samples.slice(startIndex);
+  // Dropped samples are missing if a longer interval is set later.
+  const knownFromMs = startIndex === 0 ? history.knownFromMs : (kept[0]?.atMs ?? nowMs);
+  return { ...history, samples: [...kept, sample], knownFromMs };
 }
 
 /**
- * Adds the latest recommendation. Until now the one before it was valid. Drops recommendations that
- * are too old or not higher than the latest, since they cannot matter again.
+ * Adds the latest recommendation. The last of the earlier ones was valid until now. Drops
+ * recommendations that are too old or not higher than the latest, since they cannot matter again.
  */
 function remember(
   earlier: LoadHistory["recommendations"],

@@ -38,8 +38,9 @@ export class FailedStarts {
     const { releaseId } = replica.release;
     const route = routes.byAppId(appId);
     const isLive = route?.live?.releaseId === releaseId;
+    const isRolledOut = route?.rollOut?.release.releaseId === releaseId;
     // A replica of a release that is not served says nothing about the served releases.
-    if (state === undefined || (!isLive && route?.rollOut?.release.releaseId !== releaseId)) return;
+    if (state === undefined || (!isLive && !isRolledOut)) return;
     const failure: Failure = {
       releaseId,
       beganAtMs,
@@ -65,7 +66,7 @@ export function failureKind(
   if (endOrder !== null) return undefined;
   const isExternal = end.isExternal === true;
   if (stateBefore === "starting") return isExternal ? "external" : "exited";
-  const livedMs = readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - readyAtMs;
-  if (stateBefore !== "ready" || isExternal || livedMs >= settledMs) return undefined;
+  const readyMs = readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - readyAtMs;
+  if (stateBefore !== "ready" || isExternal || readyMs >= settledMs) return undefined;
   return hadCalls ? "by_call" : "crashed";
 }

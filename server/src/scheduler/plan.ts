@@ -38,10 +38,9 @@ export function plan(situation: {
   const current = replicas.filter((replica) => !replica.isOutdated);
   const replacedNow = replaced(outdated, current, desired);
   const missing = desired - replicas.length;
-  const wanted = Math.max(
-    missing,
-    replacementsNow(outdated, current, { desired, excess: -missing - replacedNow.length }),
-  );
+  const excess = replicas.length - desired - replacedNow.length;
+  const replacements = replacementsNow(outdated, current, { desired, excess });
+  const wanted = Math.max(missing, replacements);
   return {
     starts: Math.max(0, Math.min(wanted, desired - current.length, startsMax)),
     drains: [
@@ -60,9 +59,8 @@ export function planExchange(replicas: readonly PlannedReplica[]): ReplicaPlan |
     (replica) => !replica.isOutdated && replica.state === "starting",
   );
   const [first] = leastNeededFirst(replicas.filter((replica) => replica.isOutdated));
-  return isUnderWay || first === undefined
-    ? null
-    : { starts: 1, drains: drainsOf([first], restartedReason) };
+  if (isUnderWay || first === undefined) return null;
+  return { starts: 1, drains: drainsOf([first], restartedReason) };
 }
 
 /** Drains leaving replicas, except `keep` of them, which serve until their successors do. */
@@ -106,9 +104,11 @@ function replaced(
   desired: number,
 ): readonly PlannedReplica[] {
   const ready = current.filter((replica) => replica.state === "ready" && replica.isRouted).length;
-  return leastNeededFirst(outdated).slice(0, Math.max(0, ready + outdated.length - desired));
+  const unnecessary = Math.max(0, ready + outdated.length - desired);
+  return leastNeededFirst(outdated).slice(0, unnecessary);
 }
 
+/** First the replicas that get no calls, then those with the fewest calls. */
 function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly PlannedReplica[] {
   const isServing = ({ state, isRouted }: PlannedReplica): number =>
     Number(state === "ready" && isRouted);
@@ -128,11 +128,10 @@ function unneeded(
   const ready = current.filter((replica) => replica.state === "ready");
   const excess = ready.length - limits.desired;
   if (excess <= 0) return [];
+  const isSettled = ({ readyAtMs }: PlannedReplica): boolean =>
+    readyAtMs !== null && limits.nowMs - readyAtMs >= limits.cooldownMs;
   return ready
-    .filter(
-      (replica) =>
-        replica.readyAtMs !== null && limits.nowMs - replica.readyAtMs >= limits.cooldownMs,
-    )
+    .filter(isSettled)
     .toSorted(
       (left, right) =>
         Number(left.isRouted) - Number(right.isRouted) ||

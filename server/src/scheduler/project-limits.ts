@@ -43,6 +43,7 @@ export type ReconciledApp = {
   readonly isWaiting: boolean;
 };
 
+/** A replica that counts towards the limits. */
 type Counted = rules.CountedReplica & { readonly replica: Replica };
 
 /** Enforces limits; one instance per platform. */
@@ -62,21 +63,13 @@ export class ProjectLimits {
     const leaving = this.#leaving(app.projectId, drained);
     let counted = this.#counted(app.projectId, drained);
     const beyond = this.#drainsBeyond(limits, counted, app);
-    if (
-      wanted.starts > 0 &&
-      app.isWaiting &&
-      rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach) === 0
-    ) {
-      counted = this.#freeSlots(
-        limits,
-        { counted, leaving },
-        { ...app, gpusEach: wanted.gpusEach },
-      );
+    const { gpusEach } = wanted;
+    let slots = rules.slotsLeft(limits, { counted, leaving }, gpusEach);
+    if (wanted.starts > 0 && app.isWaiting && slots === 0) {
+      counted = this.#freeSlots(limits, { counted, leaving }, { ...app, gpusEach });
+      slots = rules.slotsLeft(limits, { counted, leaving }, gpusEach);
     }
-    const starts = Math.min(
-      wanted.starts,
-      rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach),
-    );
+    const starts = Math.min(wanted.starts, slots);
     const heldBack = starts < wanted.starts ? rules.heldBackReason(limits, counted) : undefined;
     const exchange = mayExchange(limits, { counted, leaving }, wanted) ? wanted.exchange : null;
     return { starts, drains: [...wanted.drains, ...beyond], heldBack, exchange };
@@ -145,6 +138,7 @@ export class ProjectLimits {
     for (const { replica } of idle.toSorted((left, right) => left.beganAtMs - right.beganAtMs)) {
       if (rules.slotsLeft(limits, { counted: remaining, leaving }, app.gpusEach) > 0) break;
       const ofItsApp = remaining.filter((other) => other.replica.appId === replica.appId).length;
+      // Each app keeps its minimum.
       if (ofItsApp <= replica.settings.minReplicaCount) continue;
       const reason = `Calls of another app of the project are waiting for its slot: ${limits.name} allows no more replicas.`;
       this.#parts.drain.end(replica, { reason, kind: "wanted" });
@@ -163,6 +157,7 @@ function mayExchange(
   const drained = new Set(exchange?.drains.map(({ replicaId }) => replicaId));
   const exchanged = counted.filter(({ replicaId }) => drained.has(replicaId));
   if (exchanged.length === 0) return false;
+  // What counts once the exchange has drained its replica.
   const after = {
     counted: counted.filter(({ replicaId }) => !drained.has(replicaId)),
     leaving: {

@@ -37,12 +37,15 @@ export function chooseReclaimed(situation: {
 }): ReplicaId[] {
   const { pools, free, replicas, waiting } = situation;
   let staying = replicas.filter(({ isDraining }) => !isDraining);
+  /** The claims that waiting releases will get. */
   const settled: PoolClaim[] = [];
+  /** The wishes of releases that get nothing now, and stay before those of later releases. */
   const unsettled: PoolWish[] = [];
   const reclaimed: ReplicaId[] = [];
   /** Apps that get nothing now. Their own replicas do not make way for other apps, either. */
   const unservedApps = new Set<AppId>();
   for (const { appId, wish } of waiting) {
+    // The claim that the release gets once all replicas except `remaining` have ended.
     const fitAmong = (remaining: readonly ClaimingReplica[]): PoolClaim | null => {
       const remainingSet = new Set(remaining);
       const ended = replicas
@@ -92,10 +95,10 @@ function fewest(pools: readonly Pool[], choice: Choice): readonly ClaimingReplic
   const sets = pools.map(({ name }) => smallest(name, choice)).filter((set) => set.length > 0);
   const calls = (set: readonly ClaimingReplica[]): number =>
     set.reduce((sum, { running }) => sum + running, 0);
-  return (
-    sets.toSorted((left, right) => calls(left) - calls(right) || left.length - right.length)[0] ??
-    []
+  const [best = []] = sets.toSorted(
+    (left, right) => calls(left) - calls(right) || left.length - right.length,
   );
+  return best;
 }
 
 /**
@@ -107,6 +110,7 @@ function smallest(pool: string, { candidates, staying, fit }: Choice): ClaimingR
   const isEnough = (ending: readonly ClaimingReplica[]): boolean =>
     fit(staying.filter((replica) => !ending.includes(replica))) !== null;
   if (!isEnough(inPool)) return [];
+  // How many of the first ones are enough is found by halving, since each test costs time.
   let enough = inPool.length;
   let tooFew = 0;
   while (enough - tooFew > 1) {

@@ -61,22 +61,26 @@ export class ReleaseScaler {
     const mayStart = choice.ok || choice.why === "full";
     const allowed = mayStart ? startsMax(starts, replicas, nowMs) : 0;
     const getsAllCalls = target === 1;
+    // While calls move to another release, replicas need no cooldown of their own: the decided
+    // number takes the cooldown of the app into account already.
+    const cooldownMs = getsAllCalls ? settings.cooldownPeriodSeconds * 1000 : 0;
     const next = plan({
       replicas: planned,
       desired: wanted,
       nowMs,
       startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
-      // While calls move to another release, replicas need no cooldown of their own: the decided
-      // number takes the cooldown of the app into account already.
-      cooldownMs: getsAllCalls ? settings.cooldownPeriodSeconds * 1000 : 0,
+      cooldownMs,
     });
     const [firstType = "CPU"] = settings.compute;
+    // While no type can be had, the project's limits count with the one that the app prefers.
+    const compute = choice.ok ? choice.compute : firstType;
     const exchange = planExchange(planned);
     const allowedPlan = this.#limits.within(
-      { ...next, gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType), exchange },
+      { ...next, gpusEach: gpuCountOf(settings, compute), exchange },
       { ...route, live: release, isWaiting },
     );
     const { starts: allowedStarts, drains: allowedDrains, heldBack } = allowedPlan;
+    // If the limits leave nothing of the plan, a restart may still go on one replica at a time.
     const isBlocked = next.starts > 0 && allowedStarts === 0 && allowedDrains.length === 0;
     const chosenPlan = isBlocked ? (allowedPlan.exchange ?? allowedPlan) : allowedPlan;
     this.#endAll(chosenPlan.drains);
@@ -162,6 +166,7 @@ export class ReleaseScaler {
     return Math.max(0, max - counted.length);
   }
 
+  /** Ends the replicas, which may finish the calls that they work on. */
   #endAll(drains: ReplicaPlan["drains"]): void {
     const { drain, fleet } = this.#parts;
     for (const { replicaId, reason } of drains) {
@@ -170,6 +175,7 @@ export class ReleaseScaler {
     }
   }
 
+  /** The starting and serving ones among the replicas, as a plan needs them. */
   #planned(replicas: readonly Replica[], route: SchedulerRoute): PlannedReplica[] {
     const planned: PlannedReplica[] = [];
     for (const { replicaId, state, isRouted, readyAtMs, restarts } of replicas) {

@@ -38,17 +38,15 @@ function toStored(appId: AppId, state: AppState, moment: Moment): StoredScaling 
 function fromStored(row: StoredScaling, moment: Moment): AppState {
   const nowMs = moment.monotonicMs;
   const at = (time: Date): number => Math.min(nowMs, nowMs + time.getTime() - moment.now);
-  const held = row.counts.map((count, index) => ({
+  const lastIndex = row.counts.length - 1;
+  const recommendations = row.counts.map((count, index) => {
     // The load since the last platform ended is unknown, so the last recommendation still holds.
-    untilMs:
-      index === row.counts.length - 1
-        ? nowMs
-        : at(must(row.held_until[index], "each count has a time")),
-    count,
-  }));
+    if (index === lastIndex) return { untilMs: nowMs, count };
+    return { untilMs: at(must(row.held_until[index], "each count has a time")), count };
+  });
   return {
     history: {
-      recommendations: held,
+      recommendations,
       samples: [],
       knownFromMs: nowMs,
       byMetric: 0,
@@ -82,8 +80,8 @@ function startsOf(row: StoredScaling, at: (time: Date) => number): AppState["sta
  */
 function contentOf({ history, starts }: AppState): string {
   const { recommendations } = history;
-  const held = recommendations.slice(0, -1);
-  return JSON.stringify([held, recommendations.at(-1)?.count, starts]);
+  const earlier = recommendations.slice(0, -1);
+  return JSON.stringify([earlier, recommendations.at(-1)?.count, starts]);
 }
 
 type KeeperParts = {
@@ -96,6 +94,7 @@ type KeeperParts = {
 /** Reads the rows once, and then writes changes. */
 export class ScalingKeeper {
   readonly #parts: KeeperParts;
+  /** What the row of each app contains, as `contentOf` says it. */
   readonly #saved = new Map<AppId, string>();
 
   constructor(parts: KeeperParts) {

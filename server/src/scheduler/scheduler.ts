@@ -59,6 +59,7 @@ export class Scheduler implements TrialStarter {
   readonly #parts: SchedulerParts;
   readonly #turns: AppTurns;
   readonly #replicas: ReplicaLifecycle;
+  /** The releases that wait for a pool with enough free. */
   readonly #line: CapacityLine;
   readonly #trials: Trials;
   readonly #states: AppStates = new Map();
@@ -222,9 +223,8 @@ export class Scheduler implements TrialStarter {
    */
   buildWaitReason(appId: AppId): string | undefined {
     const reason = this.#line.reasonOf(appId);
-    return reason === undefined
-      ? undefined
-      : `A build is finished, and its replica waits. ${reason}`;
+    if (reason === undefined) return undefined;
+    return `A build is finished, and its replica waits. ${reason}`;
   }
 
   /** How well a release that takes calls serves them. */

@@ -68,22 +68,20 @@ export function viewOf(facts: {
   const weights = new Map<ReleaseId, number>();
   for (const { release } of serving) {
     const { releaseId } = release;
+    const servedWeight = facts.weights.get(releaseId);
+    const weightSoFar = weights.get(releaseId) ?? 0;
     // Each leaving replica adds its part to the share of its release.
-    const weight =
-      facts.weights.get(releaseId) ??
-      (weights.get(releaseId) ?? 0) + facts.weightLeft / leaving.length;
-    weights.set(releaseId, weight);
+    weights.set(releaseId, servedWeight ?? weightSoFar + facts.weightLeft / leaving.length);
   }
+  const shares = [...weights].map(([releaseId, weight]) => ({ releaseId, weight }));
   const isWorthWaiting =
     leaving.length > 0 ||
     ofServed.some((replica) => isStarting(replica) || replica.state === "ready");
   return {
     ready: serving.flatMap(({ ready }) => ready ?? []),
     failure: isWorthWaiting ? undefined : facts.failure,
-    shares:
-      weights.size < 2
-        ? undefined
-        : [...weights].map(([releaseId, weight]) => ({ releaseId, weight })),
+    // One release gets all calls.
+    shares: shares.length < 2 ? undefined : shares,
   };
 }
 

@@ -18,15 +18,12 @@ export type Party = {
 /** A party's share of the calls now (`weight`), and how many replicas it should have (`wanted`). */
 export type Division = { readonly weight: number; readonly wanted: number };
 
-/** Ignores excess from binary fractions. */
+/** Smaller differences come only from binary fractions. */
 const epsilon = 1e-9;
 
 /** Divides the calls. One result for each party, in their order; the weights sum to 1. */
 export function divide(parties: readonly Party[]): Division[] {
-  // The part of its target that each party's replicas can carry.
-  const carried = parties.map(({ target, needed, ready }) =>
-    ready === 0 ? 0 : target * Math.min(1, ready / Math.max(1, ceil(needed * target))),
-  );
+  const carried = parties.map(carriedBy);
   // The rest goes to parties with replicas to spare, or else to all with replicas.
   const rest = Math.max(0, 1 - sumOf(carried));
   const spare = parties.map(({ needed, ready }, index) =>
@@ -35,6 +32,7 @@ export function divide(parties: readonly Party[]): Division[] {
   const spareSum = sumOf(spare);
   const readySum = sumOf(parties.map(({ ready }) => ready));
   return parties.map(({ target, needed, ready }, index) => {
+    // Without any replica that takes calls, the weights are the targets.
     let shareOfRest = target;
     if (spareSum > epsilon) shareOfRest = (spare[index] ?? 0) / spareSum;
     else if (readySum > 0) shareOfRest = ready / readySum;
@@ -44,6 +42,13 @@ export function divide(parties: readonly Party[]): Division[] {
     const neededNow = target === 0 ? Math.floor(needed * rest + epsilon) : ceil(needed * weight);
     return { weight, wanted: Math.max(neededNow, ceil(needed * target)) };
   });
+}
+
+/** The part of its target that the party's replicas can carry. */
+function carriedBy({ target, needed, ready }: Party): number {
+  if (ready === 0) return 0;
+  const neededForTarget = Math.max(1, ceil(needed * target));
+  return target * Math.min(1, ready / neededForTarget);
 }
 
 /**

@@ -7,8 +7,11 @@ import type { StartFailure } from "./replica-view.ts";
 /** Consecutive failures; a new release starts with none. Times are by `Clock.monotonicMs`. */
 export type StartRecord = {
   readonly releaseId: ReleaseId;
+  /** The number of failures for which the release may be to blame. */
   readonly failures: number;
+  /** When the latest failure was noticed. */
   readonly failedAtMs: number;
+  /** Until then nothing is started. */
   readonly retryAtMs: number;
   readonly reason: string;
   /** Calls get the reason instead of waiting for another attempt. */
@@ -40,6 +43,7 @@ export type Failure = {
  * occupy the whole machine.
  */
 const byCallMs = 1000;
+/** The pauses after failures of the release. */
 const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 };
 /** The longest wait after starts that failed for reasons outside the release. */
 const externalMsMax = 10_000;
@@ -60,12 +64,13 @@ export function recordFailure(
   random: number,
 ): StartRecord {
   const earlier = record?.releaseId === failure.releaseId ? record : undefined;
+  // This start was already going on when another one failed, so both count as one failure.
   if (earlier !== undefined && failure.beganAtMs < earlier.failedAtMs) return earlier;
   const { releaseId, atMs, reason, isRefused } = failure;
   if (failure.kind === "external") {
     const waitedMs = earlier === undefined ? 0 : earlier.retryAtMs - earlier.failedAtMs;
-    const retryAtMs =
-      atMs + Math.min(externalMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
+    const longerMs = Math.max(policy.firstMs, waitedMs * policy.factor);
+    const retryAtMs = atMs + Math.min(externalMsMax, longerMs);
     const failures = earlier?.failures ?? 0;
     return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
   }
@@ -78,8 +83,8 @@ export function recordFailure(
   }
   const failures = (earlier?.failures ?? 0) + 1;
   // The first crash after readiness is most likely caused by a call; its successor must not wait.
-  const waitMs =
-    failure.kind === "crashed" && failures === 1 ? 0 : backoffMs(policy, failures, random);
+  const isFirstCrash = failure.kind === "crashed" && failures === 1;
+  const waitMs = isFirstCrash ? 0 : backoffMs(policy, failures, random);
   return {
     releaseId,
     failures,
@@ -113,18 +118,15 @@ export function isOver(
   record: StartRecord,
   situation: {
     readonly liveReleaseId: ReleaseId;
+    /** When each replica of the release became ready. */
     readonly readyAtMs: readonly number[];
     readonly nowMs: number;
   },
 ): boolean {
-  if (
-    record.releaseId !== situation.liveReleaseId ||
-    situation.nowMs - record.retryAtMs >= forgetMs
-  )
-    return true;
-  return situation.readyAtMs.some(
-    (atMs) => atMs > record.failedAtMs && situation.nowMs - atMs >= settledMs,
-  );
+  const { liveReleaseId, readyAtMs, nowMs } = situation;
+  if (record.releaseId !== liveReleaseId) return true;
+  if (nowMs - record.retryAtMs >= forgetMs) return true;
+  return readyAtMs.some((atMs) => atMs > record.failedAtMs && nowMs - atMs >= settledMs);
 }
 
 /** The failure to report to waiting calls now, if any. */

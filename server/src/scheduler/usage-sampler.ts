@@ -5,7 +5,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 
 export type ReplicaUse = ReplicaUsage & {
-  /** The mean since the reader's previous answer; null when that did not have the replica. */
+  /** The mean since the reader's previous answer; null when that answer lacks the replica. */
   readonly cpuCores: number | null;
 };
 
@@ -30,6 +30,7 @@ export type UsageSamplerParts = {
 export class UsageSampler {
   readonly #parts: UsageSamplerParts;
   #latest: Sample | undefined;
+  /** The measurement in progress, which all that read meanwhile wait for. */
   #measuring: Promise<Sample> | undefined;
 
   constructor(parts: UsageSamplerParts) {

@@ -36,7 +36,7 @@ export type UseSample = {
   readonly durations: readonly number[] | null;
 };
 
-/** One point of a chart: means of the measurements; `requests` and `failures` are sums. */
+/** One point of a chart: means of measurements, but `requests` and `failures` are sums. */
 export type UsePoint = Omit<UseSample, "appId" | "durations"> & {
   /** For each stored row, the number of calls in each bucket of durations. */
   readonly durations: readonly (readonly number[])[] | null;
@@ -57,6 +57,7 @@ export async function addUses(db: Db, samples: readonly UseSample[], atMs: numbe
   await db.transaction().execute((tx) => addInTx(tx, samples, atMs));
 }
 
+/** The rows hold sums, from which `readUses` makes means. */
 async function addInTx(tx: Tx, samples: readonly UseSample[], atMs: number): Promise<void> {
   for (const { step } of [minutes, quarters]) {
     const at = new Date(atMs - (atMs % (step * 1000)));

@@ -46,6 +46,7 @@ export type UseQuery = {
   readonly from: number | null;
   /** Milliseconds since the epoch; null: now. */
   readonly to: number | null;
+  /** The only replica whose points are wanted besides those of the app; null: all replicas. */
   readonly replicaId: ReplicaId | null;
   readonly resolution: keyof typeof pointsMax;
 };
@@ -116,7 +117,10 @@ export class UseHistory {
     for (const appId of this.#counted.keys()) if (!totals.has(appId)) this.#counted.delete(appId);
   }
 
-  /** The rows of an app: one for the app, and one for each of its oldest replicas. */
+  /**
+   * The rows of an app: one for each of its oldest replicas, and one for the app. The latter has
+   * the calls of all replicas, but only the cores, memory and GPUs of those without a row.
+   */
   #samples(
     appId: AppId,
     replicas: readonly Pick<Replica, "replicaId" | "state" | "beganAtMs">[],
@@ -153,6 +157,7 @@ export class UseHistory {
     const now = clock.now();
     const toMs = Math.min(query.to ?? now, now);
     const requestedFromMs = Math.max(query.from ?? toMs - hourMs, now - store.chartDays * dayMs);
+    // Rows of minutes are kept for a day only.
     const rows = requestedFromMs < now - dayMs ? "quarters" : "minutes";
     const stepMs = stepOf(Math.max(0, toMs - requestedFromMs), {
       minutesMin: rows === "quarters" ? 15 : 1,
@@ -163,7 +168,8 @@ export class UseHistory {
     const { replicaId } = query;
     const period = { from: new Date(fromMs), to: new Date(toMs), stepMs };
     const points = await store.readUses(db, appId, { ...period, rows, replicaId });
-    return { fromMs, toMs, stepMs, points, starts: await store.readStarts(db, appId, period) };
+    const starts = await store.readStarts(db, appId, period);
+    return { fromMs, toMs, stepMs, points, starts };
   }
 }
 

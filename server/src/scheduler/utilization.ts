@@ -11,7 +11,9 @@ import type { MeasuredUses, UsageReader, UsageSampler } from "./usage-sampler.ts
  * replica was measured twice.
  */
 type Period = {
+  /** When the period ended. */
   readonly atMs: number;
+  /** How long the period was. */
   readonly ms: number;
   readonly cores: number | null;
   readonly bytes: number;
@@ -120,6 +122,7 @@ export class Utilization {
 
 /** The usage of a period as a multiple of what one replica may use; null: it is unknown. */
 function shareOf({ cores, bytes }: Period, settings: AppSettings): number | null {
+  // The setting is in gigabytes.
   if (settings.scalingMetric === "memory_utilization") return bytes / (settings.memory * 1e9);
   return cores === null ? null : cores / settings.cpu;
 }
