@@ -139,13 +139,20 @@ function takeStoredOrder(replica: Replica, row: AliveRow): void {
     row.graceEndsAt ?? drainingAt + row.settings.responseGracePeriodSeconds * 1000;
   // Rows of earlier versions have no order.
   const order = row.endOrder ?? { reason: "It was being stopped.", kind: "wanted" };
+  // A replica that was never ready works on no calls.
+  const mayFinish = row.readyAt !== null && order.kind !== "stuck";
   replica.takeOrder(order, {
+    // The time at which it began to drain, on the replica's own clock.
     nowMs: replica.beganAtMs + (drainingAt - row.createdAt),
     graceMs: graceEndsAt - drainingAt,
-    mayFinish: row.readyAt !== null && order.kind !== "stuck",
+    mayFinish,
   });
 }
 
+/**
+ * Continues with a replica where its state is; `owned` is what the driver lists of it. Undefined:
+ * the driver does not list it.
+ */
 function adoptReplica(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefined): void {
   const { clock, drain, fleet, removal, watch } = parts;
   const replica = fleet.get(row.replicaId);
@@ -179,12 +186,13 @@ function adoptReplica(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | un
   }
   const address = owned.address ?? row.address;
   if (replica.state === "draining") {
-    // The replica's plain calls ended with the previous process of the platform, but async runs may
-    // still be running.
+    // The order is taken again, since `correctTimes` may have moved the replica's times. The plain
+    // calls ended with the previous process of the platform, but async runs may still be running.
     takeStoredOrder(replica, row);
     drain.endWhenIdle(replica);
     return;
   }
+  // A replica that an event has made ready since the driver was opened already has `ready`.
   if (replica.state === "ready" && address !== null && replica.ready === null) {
     replica.isPending = false;
     replica.adoptReady(address, readyAtMs(replica, row, nowMs));
@@ -192,16 +200,19 @@ function adoptReplica(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | un
     return;
   }
   if (replica.state !== "starting") return;
-  if (owned.address === null) watch.awaitRunning(replica);
-  else {
-    const ranMs = replica.timeAt(nowMs) - (row.startedAt ?? replica.timeAt(nowMs));
-    watch.awaitReady(replica, owned.address, Math.max(0, replica.deadlineMs - ranMs));
+  if (owned.address === null) {
+    watch.awaitRunning(replica);
+    return;
   }
+  const ranMs = row.startedAt === null ? 0 : replica.timeAt(nowMs) - row.startedAt;
+  const remainingMs = Math.max(0, replica.deadlineMs - ranMs);
+  watch.awaitReady(replica, owned.address, remainingMs);
 }
 
 /** When the replica became ready, so that a cooldown that began then goes on. */
 function readyAtMs(replica: Replica, row: AliveRow, nowMs: number): number {
-  return Math.min(nowMs, replica.beganAtMs + (row.readyAt ?? row.createdAt) - row.createdAt);
+  const readyAt = row.readyAt ?? row.createdAt;
+  return Math.min(nowMs, replica.beganAtMs + (readyAt - row.createdAt));
 }
 
 /**
@@ -245,6 +256,7 @@ async function clearUnknown(
     return;
   }
   // Perhaps the row ended just before the platform did, and some lines of the replica are not
-  // stored yet.
-  await removal.forget(owned.replicaId, await rows.release(owned.releaseId).catch(() => undefined));
+  // stored yet. Without its release nobody knows to which app they belong.
+  const release = await rows.release(owned.releaseId).catch(() => undefined);
+  await removal.forget(owned.replicaId, release);
 }

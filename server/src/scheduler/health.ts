@@ -23,8 +23,10 @@ export type HealthEvents = {
  * with a delay of a tenth of its duration.
  */
 const readyPauses: Backoff = { firstMs: 5, factor: 2, msMax: 50, jitter: 0 };
+/** How long the pause of a slow start is, as a part of the time that the start has taken. */
 const slowShare = 1 / 10;
 const slowMsMax = 500;
+/** How long one ready check may take before the replica is ready. */
 const readyTimeoutMs = 2000;
 /** The default interval of Kubernetes liveness checks. */
 const checkIntervalMs = 10_000;
@@ -32,6 +34,7 @@ const checkIntervalMs = 10_000;
 const unroutedIntervalMs = 1000;
 /** A single-threaded server does not answer while it computes, and must not count as dead. */
 const checkTimeoutMs = 10_000;
+/** After so many failed health checks in a row, a replica is replaced. */
 const failuresMax = 5;
 
 type Watch = {
@@ -73,7 +76,9 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
     // the next one will too, so no pause is needed between them.
     if (clock.monotonicMs() - attemptBeganMs >= readyTimeoutMs) continue;
     const slowMs = Math.min(slowMsMax, Math.round((clock.monotonicMs() - beganMs) * slowShare));
-    await pause(clock, Math.max(slowMs, backoffMs(readyPauses, attempt, 0.5)), signal);
+    // The pauses have no jitter, so the random number does not matter.
+    const fastMs = backoffMs(readyPauses, attempt, 0.5);
+    await pause(clock, Math.max(slowMs, fastMs), signal);
   }
   return false;
 }
@@ -86,7 +91,8 @@ async function checkRegularly({ checks, events, probe, clock, signal }: Watch): 
   let isRouted = true;
   let failures = 0;
   while (!signal.aborted) {
-    await pause(clock, isRouted && failures === 0 ? checkIntervalMs : unroutedIntervalMs, signal);
+    const hasPassed = isRouted && failures === 0;
+    await pause(clock, hasPassed ? checkIntervalMs : unroutedIntervalMs, signal);
     if (signal.aborted) return;
     const health = await check(healthPath);
     const readiness = ready === healthPath ? health : await check(ready);

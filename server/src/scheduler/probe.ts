@@ -37,7 +37,8 @@ export function networkProbe(clock: Clock): Probe {
       if (isTaken(address))
         return { ok: false, reason: `The app does not listen on ${hostAndPort(address)} yet.` };
       if ("path" in address) await waitForSocket(address.path, signal);
-      return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
+      if (target.endpoint === "") return await tcpProbe(target, signal);
+      return await httpProbe(target, signal);
     } finally {
       cancel();
     }
@@ -57,11 +58,13 @@ async function waitForSocket(path: string, signal: AbortSignal): Promise<void> {
     });
     watcher.on("error", () => resolve());
     signal.addEventListener("abort", () => resolve(), { once: true });
+    // The file may have come, or the time may have passed, before the watch began.
     if (existsSync(path) || signal.aborted) resolve();
     await promise;
     watcher.close();
   } catch {
-    // No watch is free (fs.inotify.max_user_watches), so the next probe finds the socket.
+    // Nothing can be watched, perhaps because no watch is free (fs.inotify.max_user_watches). The
+    // next probe finds the socket.
   }
 }
 
@@ -87,7 +90,7 @@ function httpProbe(
       const { statusCode } = response;
       if (statusCode === 200) resolve({ ok: true });
       else fail(`answered ${statusCode} instead of 200`);
-      // Only the status matters; do not read the body.
+      // Only the status matters, so the body is not read.
       probeRequest.destroy();
     });
     probeRequest.on("error", (error) => {
@@ -107,7 +110,8 @@ function tcpProbe({ address, timeoutMs }: ProbeTarget, signal: AbortSignal): Pro
     });
     socket.on("error", (error) => {
       const what = `A connection to ${hostAndPort(address)} ${failure(error, signal, timeoutMs)}.`;
-      resolve({ ok: false, reason: isRefused(error) ? nothingListens(address) : what });
+      const reason = isRefused(error) ? nothingListens(address) : what;
+      resolve({ ok: false, reason });
     });
   });
 }
@@ -126,6 +130,7 @@ function hostAndPort(address: Address): string {
   return "path" in address ? "its socket" : `port ${address.port}`;
 }
 
+/** What became of a probe, to complete a sentence. */
 function failure(error: Error, signal: AbortSignal, timeoutMs: number): string {
   if (signal.aborted) return `was not answered within ${timeoutMs / 1000} seconds`;
   return `failed: ${error.message}`;

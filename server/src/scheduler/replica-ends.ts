@@ -36,9 +36,10 @@ const endWaitMs = 5_000;
  * If an app ends while it has no calls, an error explains the end only if it was printed at most
  * this long before.
  */
-const lastWordsMs = 2_000;
+const quoteAgeMsMax = 2_000;
+/** How many replicas are remembered, the latest ones. */
 const replicasMax = 1_000;
-/** How many runs per replica get its last lines. */
+/** How many broken calls per replica are remembered, and so how many runs get its last lines. */
 const runsMax = 1_000;
 /** Lines that are at most this much older than the end of their replica belong to the end. */
 const lastLinesMs = 60_000;
@@ -49,8 +50,11 @@ type KnownReplica = {
   readonly calls: Map<RunId, number>;
   /** The runs that have not got the replica's last lines yet. */
   readonly runs: Set<RunId>;
+  /** Resolves when the replica has ended. */
   readonly end: PromiseWithResolvers<Pick<ReplicaEnd, "reason" | "quote">>;
+  /** True when all its lines are stored, and `report` takes no further runs into account. */
   isReported: boolean;
+  /** True when the replica ended to make way for a protected one. */
   isReclaimed: boolean;
   /** In milliseconds since the epoch; Infinity while the replica runs. */
   endedAtMs: number;
@@ -85,6 +89,7 @@ export class ReplicaEnds {
       known.runs.delete(runId);
       return null;
     }
+    // Before the report there is nothing to do here: the report assigns the lines to all runs.
     if (known.isReported && known.runs.has(runId)) void this.#assignLines(replicaId);
     const { quote, reason } = end;
     const reasonForCaller = quote?.reasonWithout ?? reason;
@@ -106,12 +111,20 @@ export class ReplicaEnds {
   shown(replicaId: ReplicaId, end: ReplicaEnd, isBusy: boolean): ReplicaEnd {
     const { quote, ...rest } = end;
     if (quote === undefined) return end;
+    const explainsEnd = this.#explainsEnd(replicaId, { quote, endedAtMs: end.at, isBusy });
+    return explainsEnd ? rest : { ...rest, reason: quote.reasonWithout };
+  }
+
+  #explainsEnd(
+    replicaId: ReplicaId,
+    end: { readonly quote: ErrorQuote; readonly endedAtMs: number; readonly isBusy: boolean },
+  ): boolean {
+    const { quote, endedAtMs, isBusy } = end;
     const calls = this.#replicas.get(replicaId)?.calls;
-    const isOfEnd =
-      calls === undefined || calls.size === 0
-        ? !isBusy && end.at - quote.at < lastWordsMs
-        : isOfCall(quote, calls, Math.min(...calls.values()));
-    return isOfEnd ? rest : { ...rest, reason: quote.reasonWithout };
+    if (calls === undefined || calls.size === 0)
+      return !isBusy && endedAtMs - quote.at < quoteAgeMsMax;
+    const firstSentAtMs = Math.min(...calls.values());
+    return isOfCall(quote, calls, firstSentAtMs);
   }
 
   /** To be called when the replica has ended; its last lines may be stored later. */
@@ -134,7 +147,8 @@ export class ReplicaEnds {
   async report({ replicaId, appId, release, endOrder }: Replica, end: ReplicaEnd): Promise<void> {
     const { lines, log } = this.#parts;
     const known = this.#of(replicaId);
-    if (endOrder?.kind !== "wanted" || known.runs.size > 0) {
+    const isExpected = endOrder?.kind === "wanted" && known.runs.size === 0;
+    if (!isExpected) {
       const reason = endOrder?.reason ?? end.reason;
       if (endOrder?.kind === "reclaimed")
         log.info({ replicaId, appId }, "a replica has made way for a protected one");

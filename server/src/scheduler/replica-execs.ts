@@ -13,6 +13,7 @@ import type { ReplicaId } from "#lib/ids.ts";
 
 /** A command ends when nothing was sent or received for this long: ten times what proxies allow. */
 const idleMs = 30 * 60_000;
+/** A command ends after this time even if it is in use. */
 const totalMs = 4 * 3_600_000;
 /** The minimum time between two resizes: each starts a process on the machine. */
 const resizeEveryMs = 250;
@@ -95,6 +96,8 @@ export class ReplicaExecs {
       cancelIdle();
       cancelTotal();
     });
-    return () => (usedAtMs = clock.monotonicMs());
+    return () => {
+      usedAtMs = clock.monotonicMs();
+    };
   }
 }

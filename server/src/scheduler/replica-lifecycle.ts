@@ -153,9 +153,8 @@ export class ReplicaLifecycle {
    */
   isReclaimed(replicaId: ReplicaId): boolean {
     const replica = this.fleet.get(replicaId);
-    return replica === undefined
-      ? this.ends.wasReclaimed(replicaId)
-      : replica.endOrder?.kind === "reclaimed";
+    if (replica === undefined) return this.ends.wasReclaimed(replicaId);
+    return replica.endOrder?.kind === "reclaimed";
   }
 
   /** Number of replicas whose rows lag behind because the database does not answer. */
@@ -167,8 +166,12 @@ export class ReplicaLifecycle {
   #event(event: ReplicaEvent): void {
     const replica = this.fleet.get(event.replicaId);
     if (replica === undefined) return;
-    if (event.kind === "started") this.#watch.started(replica, event);
-    else this.#removal.remove(replica, { ...event, at: event.at ?? replica.seenAtMs });
+    if (event.kind === "started") {
+      this.#watch.started(replica, event);
+      return;
+    }
+    // If the driver does not know when it ended, its usage counts until it was last seen.
+    this.#removal.remove(replica, { ...event, at: event.at ?? replica.seenAtMs });
   }
 
   /** What happens when a replica is gone, and when its last lines are stored. */
@@ -190,9 +193,8 @@ export class ReplicaLifecycle {
   #shownEnd(replica: Replica, end: ReplicaEnd): ReplicaEnd {
     this.ends.ended(replica, end);
     // If it never became ready, a quote of its output always explains the failed start.
-    return replica.readyAtMs === null
-      ? end
-      : this.ends.shown(replica.replicaId, end, this.#hasCalls(replica));
+    if (replica.readyAtMs === null) return end;
+    return this.ends.shown(replica.replicaId, end, this.#hasCalls(replica));
   }
 
   /** True when calls run on the replica, or have just broken off there. */

@@ -32,8 +32,8 @@ type RemovalParts = Pick<Foundation, "clock" | "log"> & {
 /** Removes replicas that are gone. */
 export class ReplicaRemoval {
   readonly #parts: RemovalParts;
-  /** Removed replicas whose lines may still come. */
-  readonly #leaving = new Map<ReplicaId, LineOwner>();
+  /** The owners of the lines that removed replicas may still deliver. */
+  readonly #lineOwners = new Map<ReplicaId, LineOwner>();
   #isStopped = false;
 
   constructor(parts: RemovalParts) {
@@ -50,7 +50,7 @@ export class ReplicaRemoval {
     const reason = replica.endOrder?.reason ?? end.reason;
     replica.move("stopped");
     fleet.remove(replica);
-    this.#leaving.set(replica.replicaId, replica.release);
+    this.#lineOwners.set(replica.replicaId, replica.release);
     replica.abort.abort(new Error(reason));
     counters.ends++;
     void writer
@@ -61,7 +61,9 @@ export class ReplicaRemoval {
         exitCode: end.exitCode,
       })
       .then(() => this.forget(replica.replicaId, replica.release))
-      .then(() => this.#isStopped || events.onForgotten(replica, end));
+      .then(() => {
+        if (!this.#isStopped) events.onForgotten(replica, end);
+      });
     events.onEnd(replica, end, stateBefore);
   }
 
@@ -70,20 +72,20 @@ export class ReplicaRemoval {
    * files. The lines belong to `owner`.
    */
   async forget(replicaId: ReplicaId, owner: LineOwner | undefined): Promise<void> {
-    if (owner !== undefined) this.#leaving.set(replicaId, owner);
+    if (owner !== undefined) this.#lineOwners.set(replicaId, owner);
     try {
       await this.#parts.driver.forget(replicaId);
     } catch (error) {
       // At its next start the platform finds the replica in the driver's list, and tries again.
       this.#parts.log.warn({ err: error, replicaId }, "the driver could not forget a replica");
     } finally {
-      this.#leaving.delete(replicaId);
+      this.#lineOwners.delete(replicaId);
     }
   }
 
   /** The owner of a replica's lines; undefined: the database does not know the replica. */
   ownerOf(replicaId: ReplicaId): LineOwner | undefined {
-    return this.#parts.fleet.get(replicaId)?.release ?? this.#leaving.get(replicaId);
+    return this.#parts.fleet.get(replicaId)?.release ?? this.#lineOwners.get(replicaId);
   }
 
   /** Removes no replica from now on: the platform stops, and replicas keep running. */
@@ -97,8 +99,9 @@ export class ReplicaRemoval {
    * replaced by that time; if it is in the future, by now.
    */
   #timeOf(replica: Replica, at: number): number {
-    const nowMs = replica.timeAt(this.#parts.clock.monotonicMs());
-    return at < replica.seenAtMs - heartbeatIntervalMs ? replica.seenAtMs : Math.min(at, nowMs);
+    const now = replica.timeAt(this.#parts.clock.monotonicMs());
+    if (at < replica.seenAtMs - heartbeatIntervalMs) return replica.seenAtMs;
+    return Math.min(at, now);
   }
 }
 

@@ -26,6 +26,7 @@ export type NewReplicaRow = Resources &
     /** The replica is the trial of a release that takes no calls yet. */
     readonly isTrial: boolean;
     readonly computeTier: AppSettings["computeTier"];
+    /** The provider and the region of the pool; null: the pool names none. */
     readonly provider: string | null;
     readonly region: string | null;
     /** How often the app had been restarted when the replica started. */
@@ -48,6 +49,7 @@ export type ReplicaChange =
       readonly kind: "stopped";
       readonly at: number;
       readonly reason: string;
+      /** Null: it is not known. */
       readonly exitCode: number | null;
     };
 
@@ -69,6 +71,7 @@ export type AliveRow = Pick<
   | "createdAt"
 > & {
   readonly state: Exclude<ReplicaState, "stopped">;
+  /** Null: the driver has not told it yet. */
   readonly address: Address | null;
   readonly settings: AppSettings;
   /** Why the settings are only defaults: the stored ones cannot be read. */

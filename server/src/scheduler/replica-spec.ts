@@ -36,6 +36,8 @@ export function chooseCompute(
   );
   const [free] = capacities.find(([, capacity]) => capacity === "now") ?? [];
   const outage = driver.outage();
+  // If no pool can ever have enough, the end of the outage changes nothing, and another reason is
+  // given below.
   if (outage !== null && capacities.some(([, capacity]) => capacity !== "never"))
     return { ok: false, why: "outage", ...outage };
   if (free !== undefined) return { ok: true, compute: free.compute, request: free };

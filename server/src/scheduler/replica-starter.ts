@@ -40,10 +40,11 @@ type StarterParts = Pick<Foundation, "clock" | "log"> & {
   readonly onChange: (appId: AppId) => void;
 };
 
-/** `ahead`: what other releases need, which the start leaves free. */
 type StartOptions = {
   readonly request: PoolRequest;
+  /** What other releases need, which the start leaves free. */
   readonly ahead: readonly PoolWish[];
+  /** The maximum time from running to ready. */
   readonly deadlineMs: number;
   readonly isTrial?: boolean;
 };
@@ -77,6 +78,7 @@ export class ReplicaStarter {
       restarts: restartsOf(release.appId),
       isTrial: options.isTrial === true,
     });
+    // The trial sets another time once the replica is ready, or ends the replica.
     if (replica.isTrial) replica.heldUntilMs = Number.POSITIVE_INFINITY;
     // The capacity is reserved at once, so that no other start gets it meanwhile.
     const claim = driver.pools.reserve(replica.replicaId, request, options.ahead);
@@ -122,7 +124,7 @@ export class ReplicaStarter {
       createdAt: replica.timeAt(replica.beganAtMs),
     });
     try {
-      // Store the row before the replica exists, so that no replica ever runs unrecorded.
+      // The row is stored before the replica exists, so that no replica ever runs unrecorded.
       const [, stored, environment] = await Promise.all([
         writer.insert(row),
         this.#release(release.releaseId),

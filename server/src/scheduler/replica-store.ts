@@ -118,6 +118,7 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
       startedAt: row.started_at?.getTime() ?? null,
       readyAt: row.ready_at?.getTime() ?? null,
       drainingAt: row.draining_at?.getTime() ?? null,
+      // An order to end always has a reason, although the column may be null.
       endOrder: row.end_kind === null ? null : { kind: row.end_kind, reason: row.reason ?? "" },
       graceEndsAt: row.grace_ends_at?.getTime() ?? null,
       lastKnownAt: row.last_known_at.getTime(),
@@ -254,6 +255,7 @@ function columnsOf(change: replicaRows.ReplicaChange) {
   }
 }
 
+/** The state of a row that the query has selected because its replica has not stopped. */
 function aliveState(state: ReplicaState): Exclude<ReplicaState, "stopped"> {
   return state === "stopped" ? never(state as never) : state;
 }

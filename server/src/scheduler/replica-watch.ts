@@ -43,14 +43,8 @@ export class ReplicaWatch {
   awaitRunning(replica: Replica): void {
     const { clock, pendingMs } = this.#parts;
     const remainingMs = Math.max(0, replica.beganAtMs + pendingMs - clock.monotonicMs());
-    const seconds = pendingMs / 1000;
-    const minutes = seconds === 60 ? "1 minute" : `${seconds / 60} minutes`;
-    const time = seconds % 60 === 0 ? minutes : `${seconds} seconds`;
-    this.#endAfter(replica, remainingMs, () =>
-      replica.isPending
-        ? `It did not run within ${time}: no machine was free for it, or its image took longer.`
-        : null,
-    );
+    const reason = `It did not run within ${timeText(pendingMs / 1000)}: no machine was free for it, or its image took longer.`;
+    this.#endAfter(replica, remainingMs, () => (replica.isPending ? reason : null));
   }
 
   /** Called when the driver reports that the replica runs. */
@@ -83,7 +77,9 @@ export class ReplicaWatch {
       isReady: replica.state === "ready",
       events: {
         onReady: () => this.#becomeReady(replica, address),
-        onNotReady: (reason) => (replica.notReady = reason),
+        onNotReady: (reason) => {
+          replica.notReady = reason;
+        },
         onRouted: (isRouted) => {
           replica.isRouted = isRouted;
           onChange(replica.appId);
@@ -144,4 +140,10 @@ export class ReplicaWatch {
     const reason = `It did not become ready within ${Math.round(replica.deadlineMs / 1000)} seconds.`;
     return [reason, detail, unreached, replica.hint].filter((text) => text !== null).join(" ");
   }
+}
+
+/** A time in words: in minutes if it is a whole number of them. */
+function timeText(seconds: number): string {
+  if (seconds % 60 !== 0) return `${seconds} seconds`;
+  return seconds === 60 ? "1 minute" : `${seconds / 60} minutes`;
 }

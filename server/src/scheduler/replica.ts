@@ -1,5 +1,6 @@
 // The scheduler's in-memory record of one replica, and the collection of all. Its state moves only
-// by the table of `replica-state.ts`. Times are `Clock.monotonicMs`.
+// by the table of `replica-state.ts`. Times are by `Clock.monotonicMs`, unless a comment says that
+// they are since the epoch.
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { Address, ErrorQuote } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
@@ -20,6 +21,7 @@ export type ReplicaEnd = {
   /** What the reason quotes of the app; undefined: nothing. As in `ReplicaEvent`. */
   readonly quote?: ErrorQuote | undefined;
   readonly exitCode: number | null;
+  /** In milliseconds since the epoch. */
   readonly at: number;
   /**
    * The backend lacked resources, or the replica was ended from outside. Its release is not to
@@ -96,6 +98,7 @@ export class Replica {
     beganAtMs: number;
     /** The same time as `beganAtMs`, in milliseconds since the epoch. */
     createdAtMs: number;
+    /** In milliseconds since the epoch. */
     seenAtMs: number;
     restarts: number;
     isTrial: boolean;
@@ -143,7 +146,9 @@ export class Replica {
     const { nowMs, graceMs, mayFinish } = deadline;
     this.endOrder = order;
     this.graceEndsAtMs = nowMs + graceMs;
-    this.terminateAtMs = mayFinish ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;
+    // In a short grace period, the notice takes no more than a quarter of the time.
+    const noticeAtMs = this.graceEndsAtMs - Math.min(noticeMs, graceMs / 4);
+    this.terminateAtMs = mayFinish ? noticeAtMs : nowMs;
   }
 
   /** Moves to another state. An assertion fails when the table does not allow that. */

@@ -26,6 +26,7 @@ export class RowWriter {
   readonly #rows: WrittenRows;
   readonly #clock: Clock;
   readonly #log: Log;
+  /** Resolves when all writes of the replica so far are done. */
   readonly #chains = new Map<ReplicaId, Promise<void>>();
   readonly #abort = new AbortController();
 
@@ -77,6 +78,7 @@ export class RowWriter {
     this.#abort.abort(new Error("the platform stops"));
   }
 
+  /** Keeps the chain, to which the next write is added, until it is done. */
   #chain(replicaId: ReplicaId, chain: Promise<void>): Promise<void> {
     const tracked = chain.finally(() => {
       if (this.#chains.get(replicaId) === tracked) this.#chains.delete(replicaId);
@@ -88,11 +90,9 @@ export class RowWriter {
   async #write(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
     const { signal } = this.#abort;
     const onFailure = (error: unknown, attempt: number, isLast: boolean): void => {
-      const text = isLast ? "gave up writing a replica's row" : "could not write a replica's row";
-      this.#log[isLast ? "error" : "warn"](
-        { err: error, replicaId, change: change.kind, attempt },
-        text,
-      );
+      const facts = { err: error, replicaId, change: change.kind, attempt };
+      if (isLast) this.#log.error(facts, "gave up writing a replica's row");
+      else this.#log.warn(facts, "could not write a replica's row");
     };
     await retry({ ...writeRetries, clock: this.#clock, signal, onFailure }, () =>
       this.#rows.change(replicaId, change),

@@ -26,9 +26,8 @@ export function withStoppedApps(allowance: Allowance, routes: Pick<Routes, "byAp
     stopOf(projectId, appId) {
       const route = routes.byAppId(appId);
       const fault = route === undefined ? null : stopOfPerson(route);
-      return fault === null
-        ? allowance.stopOf(projectId, appId)
-        : { code: "app_stopped", reason: fault.message };
+      if (fault === null) return allowance.stopOf(projectId, appId);
+      return { code: "app_stopped", reason: fault.message };
     },
   };
 }

@@ -13,7 +13,9 @@ import { neverFits, type Allowance } from "./allowance.ts";
 import type { CapacityLine } from "./capacity-line.ts";
 
 type Trial = {
+  /** Reports the outcome. Only the first call counts. */
   readonly settle: (outcome: TrialOutcome) => void;
+  /** Aborted when the trial is cancelled. */
   readonly signal: AbortSignal;
   /** The outcome of a trial whose replica has ended and whose last lines are awaited. */
   ended: TrialOutcome | null;
@@ -49,11 +51,8 @@ export class Trials {
     const choice = line.choose(release);
     if (!choice.ok) {
       if (choice.why === "full") line.wait(release);
-      return {
-        ok: false,
-        kind: choice.why === "never" ? "impossible" : "no_capacity",
-        reason: choice.reason,
-      };
+      const kind = choice.why === "never" ? "impossible" : "no_capacity";
+      return { ok: false, kind, reason: choice.reason };
     }
     const ahead = line.ahead(release);
     line.leave(release.releaseId);
@@ -72,14 +71,15 @@ export class Trials {
     const { onLine, signal } = options;
     const trial: Trial = { settle: outcome.resolve, signal, ended: null };
     this.#byReplica.set(replica.replicaId, trial);
+    // Both end with this function.
     using _lines = lines.follow(replica.replicaId, onLine);
-    using _end = addAbortListener(signal, () => {
-      if (trial.ended !== null) trial.settle(trial.ended);
-      else
-        this.#parts.drain.end(replica, {
-          reason: "The trial start was cancelled.",
-          kind: "wanted",
-        });
+    using _cancel = addAbortListener(signal, () => {
+      if (trial.ended !== null) {
+        trial.settle(trial.ended);
+        return;
+      }
+      const order = { reason: "The trial start was cancelled.", kind: "wanted" } as const;
+      this.#parts.drain.end(replica, order);
     });
     try {
       return await outcome.promise;

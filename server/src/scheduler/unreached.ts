@@ -40,8 +40,10 @@ export async function watchUnreached(
 ): Promise<void> {
   if (replica.settings.runtime === "cortex") return;
   const { signal } = replica.abort;
+  /** The result of the previous search, which the next one must confirm. */
   let previous: string | null = null;
   for (let attempt = 1; isStarting(replica); attempt++) {
+    // The pauses have no jitter, so the random number 0.5 does not matter.
     const pauseMs = previous === null ? backoffMs(pauses, attempt, 0.5) : confirmMs;
     await parts.clock.sleep(pauseMs, signal).catch(() => undefined);
     if (!isStarting(replica)) return;
