@@ -20,6 +20,7 @@ export type CollectedAnswer = {
   readonly contentFields?: ContentFields | null;
   /** Null: the body was longer than the limit, or was dropped. */
   readonly body: Buffer | null;
+  /** The length of the body that the app sent, even if `body` is null. */
   readonly bodyBytes: number;
 };
 

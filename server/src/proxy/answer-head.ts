@@ -19,6 +19,7 @@ const headForm = new RegExp(
   `^HTTP/1\\.[01] [1-9][0-9][0-9](?: [${valueCharacters}]*)?\\r\\n${fieldLinesForm}$`,
 );
 const trailerForm = new RegExp(`^${fieldLinesForm}$`);
+/** Up to 15 digits, which a number holds exactly. */
 const lengthForm = /^[0-9]{1,15}$/;
 const http10 = "HTTP/1.0";
 /** Where the three digits of the status begin: after `HTTP/1.1 `. */
@@ -29,6 +30,7 @@ const codeOfZero = 48;
 
 /** A parsed head. Immutable once constructed. */
 export class AnswerHead extends FieldReader {
+  /** The three-digit status code. */
   readonly status: number;
   /** The status line and the lines for the client, each with its line end. */
   readonly text: string;
@@ -72,6 +74,8 @@ export class AnswerHead extends FieldReader {
     // The status line, and the field lines that are passed on.
     const passed = this.read(text, linesStart, 0);
     const isInterim = status < 200;
+    // Status 204 means "No Content", and 304 "Not Modified". The latter may have the length of the
+    // body that it leaves out.
     const neverHasBody = isInterim || status === 204;
     // An answer that never has a body must not have a Content-Length (RFC 9110, 8.6).
     const isLengthForbidden = neverHasBody && this.bodyBytes !== -1;
@@ -135,6 +139,7 @@ export class AnswerHead extends FieldReader {
         this.upgrade = value;
         return false;
       case "slipway-refused":
+        // The runtime sends the field only with this status.
         this.isRefused = this.status === 503;
         return false;
       default:

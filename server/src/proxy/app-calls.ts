@@ -37,6 +37,7 @@ export type LineLimits = {
 };
 
 export type AppCallsParts = PoolParts & {
+  /** The scheduler's view of replicas. */
   readonly replicas: Replicas;
   readonly limits: LineLimits;
   /** The slots of all apps. */
@@ -49,8 +50,8 @@ export type AppCallsParts = PoolParts & {
 };
 
 /**
- * How long a replica gets no calls after it could not be reached. By then the platform usually
- * knows whether the replica is dead; a live replica that missed a connection is not idle for long.
+ * How long a replica gets no calls after it could not be reached, or has refused a call. By then
+ * the platform usually knows whether the replica is dead; a live one is not idle for long.
  */
 const unreachablePauseMs = 300;
 
@@ -72,6 +73,7 @@ type Hold = {
 
 /** The calls of one app; exists from its first call or first replica until the app is deleted. */
 export class AppCalls {
+  /** Counts the app's calls. */
   readonly meter: CallMeter;
   readonly #parts: AppCallsParts;
   readonly #line = new Line<AdmittedCall>();
@@ -151,12 +153,12 @@ export class AppCalls {
     // While calls wait, no other replica has capacity, so the first waiting call gets this slot
     // without a choice. With random-choice-2 the concurrency does not say whether a replica can
     // take a call, so the algorithm chooses.
-    const isFree =
+    const takesFirst =
       slot.isOpen &&
       !slot.isUnreachable &&
       slot.running < slot.concurrency &&
       this.#algorithm !== "random-choice-2";
-    if (this.#line.length > 0) this.#admitWaiting(isFree ? slot : undefined);
+    if (this.#line.length > 0) this.#admitWaiting(takesFirst ? slot : undefined);
   }
 
   /**

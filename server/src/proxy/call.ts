@@ -119,8 +119,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     if (this.isInLine) {
       this.#app.leave(this, nowMs);
       this.refuse(faults.lineTimeout());
+    } else if (this.#isStarting) {
+      this.fail(faults.notStarted());
     } else {
-      this.fail(this.#isStarting ? faults.notStarted() : faults.callTimeout(this.live));
+      this.fail(faults.callTimeout(this.live));
     }
   }
 
@@ -149,6 +151,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
 
   onInformation(head: AnswerHead): void {
     const { client, fields } = this.about;
+    // A client that does not wait for a status 100 gets none.
     if (head.status !== 100 || fields.expectsContinue) client.information(head);
   }
 
@@ -192,8 +195,9 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     if (!isAllSent) this.#body?.stop();
     this.#app.leave(this, nowMs);
     this.#finish("answered", nowMs);
-    if (!this.#isAnswerEnded)
-      this.about.client.end(this.about.fields.takesTrailers ? trailers : []);
+    if (this.#isAnswerEnded) return;
+    const { client, fields } = this.about;
+    client.end(fields.takesTrailers ? trailers : []);
   }
 
   onBroken(error: unknown): void {

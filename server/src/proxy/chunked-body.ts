@@ -25,7 +25,9 @@ type State =
 const sizeDigitsMax = 13;
 /** The runtime writes up to 900 bytes of an error. */
 const extensionBytesMax = 1_024;
+/** A longer error is cut off, since it becomes part of a message to the caller. */
 const errorCharactersMax = 300;
+/** The limit of all trailers together, which are kept until their end has arrived. */
 const trailerBytesMax = 16_384;
 
 /** The codes of characters. */

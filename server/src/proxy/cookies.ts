@@ -51,7 +51,8 @@ function bindToRoot(cookie: string, rootPath: string): string {
   let others = "";
   for (const attribute of attributes) {
     const equals = attribute.indexOf("=");
-    const name = trimmed(attribute, 0, equals === -1 ? attribute.length : equals).toLowerCase();
+    const nameEnd = equals === -1 ? attribute.length : equals;
+    const name = trimmed(attribute, 0, nameEnd).toLowerCase();
     if (!droppedAttributes.has(name)) others += `;${attribute}`;
     else if (name === "path")
       path = equals === -1 ? "" : trimmed(attribute, equals + 1, attribute.length);

@@ -24,6 +24,7 @@ class Slot extends Timed {
 
 /** With ticks of 100 ms, a lap takes 51 s. A later deadline is looked at once in each lap. */
 const slotsCount = 512;
+/** Deadlines fire up to this late, which matters to none of them. */
 const defaultTickMs = 100;
 
 /** The timer wheel. `stop()` drops all deadlines. */

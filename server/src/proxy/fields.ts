@@ -148,18 +148,18 @@ export abstract class FieldReader {
     const end = text.length;
     let passed = "";
     /** Where the text begins that is passed on but not yet copied. */
-    let runStart = from;
+    let uncopiedFrom = from;
     for (let at = start; at < end;) {
       const colon = text.indexOf(":", at);
       const lineEnd = text.indexOf("\r\n", colon) + 2;
       const kind = fieldKind(text, at, colon);
       if (kind !== "pass" && !this.take(kind, trimmed(text, colon + 1, lineEnd - 2))) {
-        if (runStart < at) passed += text.slice(runStart, at);
-        runStart = lineEnd;
+        if (uncopiedFrom < at) passed += text.slice(uncopiedFrom, at);
+        uncopiedFrom = lineEnd;
       }
       at = lineEnd;
     }
-    if (runStart < end) passed += text.slice(runStart, end);
+    if (uncopiedFrom < end) passed += text.slice(uncopiedFrom, end);
     return this.nominated === null ? passed : withoutLines(passed, this.nominated);
   }
 

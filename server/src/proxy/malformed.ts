@@ -94,11 +94,13 @@ export class OpenAnswers {
    */
   refuse(error: ParseError, socket: Duplex): void {
     const { response = null, previous = null } = this.#last.get(socket) ?? {};
-    if (error.code === "ECONNRESET") socket.destroy();
-    // HPE_CLOSED_CONNECTION: the client announced its last request, so it gets that answer, and
-    // further bytes are ignored.
-    if (error.code === "HPE_CLOSED_CONNECTION" || socket.destroyed || this.#refused.has(socket))
+    if (error.code === "ECONNRESET") {
+      socket.destroy();
       return;
+    }
+    // The client announced its last request, so it gets that answer, and further bytes are ignored.
+    if (error.code === "HPE_CLOSED_CONNECTION") return;
+    if (socket.destroyed || this.#refused.has(socket)) return;
     this.#refused.add(socket);
     // Bytes within the body of the latest request belong to it, so the refusal is its answer, and
     // only the answer before it is waited for.

@@ -15,7 +15,9 @@ import { createListener, type FallbackUpgrade, type Listener } from "./server.ts
 export type ProxySettings = {
   readonly trustedProxies: TrustedProxies;
   readonly appHosts: AppHosts;
+  /** How many calls of an app may wait for a replica. */
   readonly lineLength: number;
+  /** The maximum body size of a call. */
   readonly bodyLimitBytes: number;
 };
 

@@ -30,6 +30,7 @@ export type CalledRoutes = {
 /** All parts of a proxy. */
 export type ProxyOptions = {
   readonly routes: CalledRoutes;
+  /** Checks the tokens of calls. */
   readonly tokens: CallAuthenticator;
   readonly trustedProxies: TrustedProxies;
   /** The host names of apps. */
@@ -42,6 +43,7 @@ export type ProxyOptions = {
   readonly clock: Clock;
   /** Called when a call that entered its app has ended. */
   readonly onFinished: OnFinished;
+  /** Finds out why the replica of a broken call has ended. */
   readonly brokeOff: BrokeOff;
   /**
    * Returns why the app's calls are refused now, such as an exhausted budget; null: they are not

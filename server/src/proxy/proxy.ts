@@ -52,7 +52,9 @@ const gatheredBytesMax = 256 * 1_048_576;
 
 /** Serves all calls of a platform. To be closed with `close()` once the listener is closed. */
 export class Proxy {
+  /** Decides which app a request is for, and whether its sender may call it. */
   readonly admission: CallAdmission;
+  /** The calls of all apps. */
   readonly apps: CalledApps;
   /** Plain and async calls refused before they reached an app, per fault code. */
   readonly refusals = new Tally<FaultCode>();

@@ -20,6 +20,7 @@ export class RequestFields extends FieldReader {
   authorization: string | undefined = undefined;
   /** The `Cookie` lines that held cookies of the platform, without these cookies. */
   cookieLines = "";
+  /** The host name that the client called, perhaps with a port. */
   host: string | undefined = undefined;
   /** The length of the body in bytes; -1: the field is missing. */
   contentLength = -1;
@@ -135,6 +136,7 @@ export class RequestFields extends FieldReader {
 
   #takeLength(value: string): void {
     if (this.contentLength !== -1) this.refused = "The field Content-Length is given twice.";
+    // A number holds 15 digits exactly.
     if (!/^[0-9]{1,15}$/.test(value))
       this.refused = "The field Content-Length is not a number of bytes.";
     this.contentLength = Number(value);
@@ -201,6 +203,7 @@ export function addedLines(
   { origin, route, rootPath }: LineContext,
 ): string {
   const { peer, proxies } = origin;
+  // Without a trusted proxy, the client itself wrote that field, and it is not believed.
   const earlierHops = proxies === 0 ? "" : (fields.forwardedFor ?? "");
   const chain = earlierHops === "" ? peer : `${earlierHops}, ${peer}`;
   const proto = believed(origin, fields.forwardedProto, protoForm)?.toLowerCase() ?? "http";

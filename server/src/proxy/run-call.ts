@@ -119,7 +119,8 @@ export class RunClient implements Client, RunHandle {
   constructor(request: RunRequest, watcher: RunWatcher, log: Log) {
     const { method, body, answerBytesMax } = request;
     const announces = body.length > 0 || withBody.has(method);
-    this.fields = new RequestFields(announces ? `Content-Length: ${body.length}\r\n` : "");
+    const lengthLine = announces ? `Content-Length: ${body.length}\r\n` : "";
+    this.fields = new RequestFields(lengthLine);
     this.#request = request;
     this.#watcher = watcher;
     this.#log = log;
@@ -147,9 +148,12 @@ export class RunClient implements Client, RunHandle {
     const { body } = this.#request;
     this.#wasSent = true;
     user.requestBytes = body.length;
-    const isText = body.length <= textBytesMax;
-    connection.write(isText ? `${head}\r\n${body.toString("latin1")}` : `${head}\r\n`);
-    if (!isText) connection.write(body);
+    if (body.length <= textBytesMax) {
+      connection.write(`${head}\r\n${body.toString("latin1")}`);
+    } else {
+      connection.write(`${head}\r\n`);
+      connection.write(body);
+    }
     return null;
   }
 

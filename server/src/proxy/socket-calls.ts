@@ -19,9 +19,11 @@ import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 /** The parts that sockets share with all other calls. */
 export type SocketParts = UpgradeParts & {
   readonly clock: Clock;
+  /** True once the proxy takes no more calls. */
   readonly isClosed: () => boolean;
   readonly peerOf: (request: IncomingMessage) => Peer;
   readonly admission: CallAdmission;
+  /** Why the app's calls are refused now; null: they are not. */
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly apps: CalledApps;
   /** The fault that the client gets for an unexpected error. */

@@ -93,7 +93,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.#replica = replica;
     let isConnected = false;
     replica.on("connect", () => {
-      // Another program listens on the replica's address, and must get no byte of the call.
+      // If another program listens on the replica's address, it must get no byte of the call.
       if (isTaken(slot.replica.address)) return this.#moveOn(replica);
       isConnected = true;
       this.#send(replica);
@@ -101,9 +101,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     replica.on("data", (chunk: Buffer) => this.#fromReplica(chunk));
     replica.on("drain", () => this.about.socket.resume());
     replica.on("end", () => this.#replicaEnded());
-    replica.on("error", (error) =>
-      isConnected ? this.#fail(connectionFault(error)) : this.#moveOn(replica),
-    );
+    replica.on("error", (error) => {
+      if (isConnected) this.#fail(connectionFault(error));
+      else this.#moveOn(replica);
+    });
     replica.on("close", () => {
       if (this.#replica === replica) this.#fail("the replica closed the connection");
     });
@@ -149,9 +150,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     // A chunked body is passed on decoded: the end of the connection marks the end of the body.
     let text = `${head.text}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}`;
     if (head.location !== null) text += `Location: ${locationOfApp(head.location, lines)}\r\n`;
-    text += isSwitch
-      ? `Connection: Upgrade\r\nUpgrade: ${head.upgrade ?? "websocket"}\r\n\r\n`
-      : "Connection: close\r\n\r\n";
+    // An app that names no protocol has switched to the one that was asked for.
+    const protocol = head.upgrade ?? "websocket";
+    if (isSwitch) text += `Connection: Upgrade\r\nUpgrade: ${protocol}\r\n\r\n`;
+    else text += "Connection: close\r\n\r\n";
     socket.write(text, "latin1");
     if (isSwitch) this.#switch();
   }
