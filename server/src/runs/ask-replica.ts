@@ -36,6 +36,7 @@ export type ReplicaAnswer = {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer | null;
+  /** The length of the body, even of one that was not read. */
   readonly bodyBytes: number;
 };
 

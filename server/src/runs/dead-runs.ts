@@ -124,9 +124,10 @@ export class DeadRuns {
     const endMs = this.#parts.clock.monotonicMs() + timeMsMax;
     // Runs that fail from now on are left out, such as redriven ones that fail again.
     const before = await timeNow(this.#parts.db);
+    const countMax = choice.limit ?? Number.POSITIVE_INFINITY;
     let count = 0;
     for (;;) {
-      const limit = Math.min(batchMax, (choice.limit ?? Number.POSITIVE_INFINITY) - count);
+      const limit = Math.min(batchMax, countMax - count);
       if (limit <= 0) return { count, hasMore: true };
       const query = { appId, status, before, limit };
       const done = await this.#parts.db.transaction().execute((tx) => work(tx, query));

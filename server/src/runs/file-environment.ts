@@ -36,10 +36,11 @@ export function environmentText(body: Buffer): string {
     );
   }
   const { dependencies, preBuildCommands, shellCommands, baseImageURI } = request.data;
+  const baseImage = baseImageURI ? { docker_base_image_url: baseImageURI } : {};
   return stringify({
     cerebrium: {
       deployment: {
-        ...(baseImageURI ? { docker_base_image_url: baseImageURI } : {}),
+        ...baseImage,
         pre_build_commands: decodeLines(preBuildCommands),
         shell_commands: decodeLines(shellCommands),
       },

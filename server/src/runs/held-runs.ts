@@ -39,6 +39,7 @@ const cancelWaitMs = 15_000;
 const acknowledgeWaitMs = 5_000;
 /** Below the runtime's own 90 s, so that a connection about to be closed is seldom used. */
 const idleMs = 30_000;
+/** How many connections to one replica are kept while no request needs them. */
 const idleConnectionsMax = 4;
 /** The maximum length of an answer that the runtime itself gives, and not the app. */
 const messageBytesMax = 64 * 1_024;
@@ -85,6 +86,7 @@ export class HeldRuns {
         clock: this.#clock,
         agent: this.#attachAgent,
         signal: AbortSignal.any([options.signal, this.#closing.signal]),
+        // Only an answer with this header is the app's, and may be as long as the caller wants.
         bytesMax: (headers) => (headers["slipway-held"] === "1" ? bytesMax : messageBytesMax),
       });
       return attachedOf(answer);

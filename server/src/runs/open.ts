@@ -23,11 +23,14 @@ import { Runs, type RunsOptions } from "./runs.ts";
 
 export type RunSettings = {
   readonly asyncBodyBytesMax: number;
+  /** The maximum size of an answer that is kept. */
   readonly resultBytesMax: number;
   readonly resultRetentionDays: number;
   readonly runRetentionDays: number;
   readonly callRetentionDays: number;
+  /** How many runs of all apps this platform holds at most. */
   readonly runsAtOnce: number;
+  /** The length of an app's call line. */
   readonly lineLength: number;
 };
 
@@ -38,6 +41,7 @@ type Parts = Foundation & {
   readonly webhooks: Webhooks;
   readonly scheduler: RunsOptions["scheduler"];
   readonly builds: RunUseCasesOptions["builds"];
+  /** Why calls of the app are refused now; null: they are not. */
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
   readonly ownerKeyOf: RunsOptions["ownerKeyOf"];
@@ -108,9 +112,8 @@ export function forwardingTo(parts: ForwardingParts, bytesMax: number): Forwardi
     bytesMax,
     check(url) {
       const problem = guard.checkUrl(url);
-      return problem === null
-        ? null
-        : new Fault("invalid", `webhookEndpoint cannot be called. ${problem}`);
+      if (problem === null) return null;
+      return new Fault("invalid", `webhookEndpoint cannot be called. ${problem}`);
     },
     forward(answer) {
       // The caller may have asked for a compressed answer, but the webhook has not.

@@ -192,6 +192,7 @@ function outcomeOfFault(
 
 /** A longer body is not parsed, which would block the event loop. */
 const messageBytesMax = 65_536;
+/** A longer message is cut off where it becomes part of a reason. */
 const messageCharactersMax = 300;
 /** Control characters, invisible format characters, and halves of characters. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}]/gu;

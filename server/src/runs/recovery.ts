@@ -71,6 +71,7 @@ export class Recovery implements ActiveRun {
     try {
       const isAnswerKept = starts <= heldStartMax && this.#parts.keepsAnswers(this.work.appId);
       const replica = replicaId === null ? null : await store.replicaOf(replicaId);
+      // Null: there is no replica that could have the answer.
       const address = isAnswerKept ? (replica?.address ?? null) : null;
       const ending = address === null ? answerLost : await this.#attach(address, heldId);
       if (this.#isAbandoned) return;

@@ -54,8 +54,11 @@ export type RunRow = Pick<Selectable<Tables["runs"]>, RunColumn> & {
 
 /** Which runs of an app a page shows. Excludes `from` itself. */
 export type RunsWanted = {
+  /** True: no plain calls. */
   readonly asyncOnly: boolean;
+  /** The state of the runs; null: any. */
   readonly status: RunState | null;
+  /** The page begins after this position; null: with the newest run. */
   readonly from: RunCursor | null;
   readonly limit: number;
 };
@@ -76,9 +79,11 @@ export async function listRuns(db: Db, appId: AppId, query: RunsWanted): Promise
   const whereCall = sql`app_id = ${appId} and ${stateIs(status)} and ${isBefore("received_at", from)}`;
   const runs = sql`(select ${runColumns} from runs where ${whereRun} order by accepted_at desc, id desc limit ${limit})`;
   const calls = sql`(select ${callColumns} from calls where ${whereCall} order by received_at desc, id desc limit ${limit})`;
+  // A plain call is stored only after its end.
   const hasCalls = !asyncOnly && (status === null || isFinal(status));
-  const statement = shown(hasCalls ? sql`${runs} union all ${calls}` : runs, limit);
-  return (await statement.execute(db)).rows;
+  const both = hasCalls ? sql`${runs} union all ${calls}` : runs;
+  const { rows } = await shown(both, limit).execute(db);
+  return rows;
 }
 
 /** Dead runs of an app, newest first by time and id. Uses the index `runs_dead`. */
@@ -94,7 +99,8 @@ export async function listDead(
   const { status, from, limit } = wanted;
   const where = sql`app_id = ${appId} and ${isDead} and ${stateIs(status)} and ${isBefore("accepted_at", from)}`;
   const dead = sql`(select ${runColumns} from runs where ${where} order by accepted_at desc, id desc limit ${limit})`;
-  return (await shown(dead, limit).execute(db)).rows;
+  const { rows } = await shown(dead, limit).execute(db);
+  return rows;
 }
 
 /** One run of an app, of either kind; undefined: there is none. */

@@ -23,6 +23,7 @@ export type NewRun = AppKey & {
   readonly lines: string;
   readonly body: Buffer;
   readonly clientAddress: string;
+  /** How many times the run may be tried again after an attempt that counts. */
   readonly retriesMax: number;
   /** The URL to which the call asks that its answer is posted; null: the call names none. */
   readonly webhookEndpoint: string | null;
@@ -76,6 +77,7 @@ export type RunEnd = HeldRun & {
 /** A run that is given back, to be retried after `delayMs`. */
 export type RunReturn = HeldRun & {
   readonly delayMs: number;
+  /** The status and the reason of the attempt that failed; null: those of an earlier one stay. */
   readonly statusCode: number | null;
   readonly reason: string | null;
   /** The number of attempts that count so far. */
@@ -86,6 +88,7 @@ export type RunStoreOptions = {
   readonly db: Db;
   /** The id of this instance: unique among running platforms, and the same after a restart. */
   readonly holder: string;
+  /** How long a lease lasts. */
   readonly leaseMs: number;
 };
 

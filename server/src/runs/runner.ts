@@ -24,6 +24,7 @@ export type ReplicaRef = { readonly appId: AppId; readonly replicaId: ReplicaId 
 export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly store: RunStore;
   readonly leases: Leases<"runs">;
+  /** How long a lease lasts. */
   readonly leaseMs: number;
   readonly execution: Omit<ExecutionParts, "onLetGo">;
   readonly recovery: Omit<RecoveryParts, "onLetGo">;
@@ -34,6 +35,7 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly slotsMaxOf: (appId: AppId) => number | undefined;
   /** True while runs of the app must not be claimed: they wait in the database. */
   readonly isStopped: (appId: AppId) => boolean;
+  /** How many runs of all apps are held at most. */
   readonly runsMax: number;
   /** The length of an app's line, which plain calls share. */
   readonly lineLengthMax: number;
@@ -54,6 +56,7 @@ const appMax = 256;
 const bytesMax = 512 * 1_048_576;
 /** New work triggers a notification; this interval covers notifications that are lost. */
 const claimEveryMs = 1_000;
+/** How often runs of lost platforms are looked for. */
 const reapEveryMs = 5_000;
 /** The maximum number of runs that one check takes over. */
 const takenOverMax = 500;
@@ -293,9 +296,10 @@ export class Runner {
     onStep("run taken over");
     for (const orphan of await store.read(claimed.map(({ id, epoch }) => ({ runId: id, epoch })))) {
       const { runId, appId, replicaId } = orphan;
-      const release = onTakenOver(runId, replicaId === null ? null : { appId, replicaId });
+      const replica = replicaId === null ? null : { appId, replicaId };
+      const endHold = onTakenOver(runId, replica);
       const onLetGo = (): void => {
-        release();
+        endHold();
         this.#letGo(run);
       };
       const run: Recovery = new Recovery(orphan, { ...recovery, onLetGo });
@@ -329,6 +333,7 @@ class WaitTimer {
 
   /** The time since which a run accepted at `acceptedAtMs` could have had a replica. */
   sinceMs(appId: AppId, acceptedAtMs: number): number {
-    return Math.max(acceptedAtMs, this.#startedMs, this.#stoppedMs.get(appId) ?? acceptedAtMs);
+    const stoppedMs = this.#stoppedMs.get(appId) ?? acceptedAtMs;
+    return Math.max(acceptedAtMs, this.#startedMs, stoppedMs);
   }
 }

@@ -134,13 +134,19 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
     choice: choiceOf(route, release),
   }));
   // The live release comes first.
-  const noCapacity = failureOf(served[0]?.choice, nowMs);
+  const choiceFailure = failureOf(served[0]?.choice, nowMs);
   const isAsleep =
     replicas.length === 0 &&
     load.running + load.waiting === 0 &&
     live.settings.minReplicaCount === 0;
   if (isAsleep && reading.state === undefined)
-    return { ends: [], served: [], leaving: nothingLeaving, failure: noCapacity, state: undefined };
+    return {
+      ends: [],
+      served: [],
+      leaving: nothingLeaving,
+      failure: choiceFailure,
+      state: undefined,
+    };
   const { leaving, ends } = unservedReplicas(reading, route);
   const serving = [...served.flatMap((entry) => entry.replicas), ...leaving];
   const state = stateNow(reading, { route, live, serving });
@@ -162,7 +168,7 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
       starts: index === 0 ? starts : rollOutStarts,
     })),
     leaving: { ...(divisions.at(-1) ?? noShare), replicas: leaving },
-    failure: noCapacity ?? shownFailure(starts, nowMs),
+    failure: choiceFailure ?? shownFailure(starts, nowMs),
     state: isForgotten ? undefined : { ...state, history },
   };
 }
@@ -173,6 +179,7 @@ function targetsOf(
   live: ServedRelease,
 ): (readonly [ServedRelease, number])[] {
   if (!rollOut || rollOut.share === 0) return [[live, 1]];
+  // The roll-out has its share in percent.
   const share = rollOut.share / 100;
   return [
     [live, 1 - share],

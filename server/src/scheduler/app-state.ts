@@ -52,9 +52,12 @@ export type AppStates = Map<AppId, AppState>;
  * owner; undefined: neither is true.
  */
 export function waitReason(state: {
+  /** Why waiting is useless now; undefined: it may help. */
   readonly failureReason: string | undefined;
+  /** As in `AppState`. */
   readonly starts: StartRecord | undefined;
   readonly heldBack: string | undefined;
+  /** Replicas that start. */
   readonly starting: number;
   /** Starting replicas that wait for a machine. */
   readonly pending: number;

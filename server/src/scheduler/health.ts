@@ -25,6 +25,7 @@ export type HealthEvents = {
 const readyPauses: Backoff = { firstMs: 5, factor: 2, msMax: 50, jitter: 0 };
 /** How long the pause of a slow start is, as a part of the time that the start has taken. */
 const slowShare = 1 / 10;
+/** The longest of these pauses. */
 const slowMsMax = 500;
 /** How long one ready check may take before the replica is ready. */
 const readyTimeoutMs = 2000;

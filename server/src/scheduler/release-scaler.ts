@@ -59,7 +59,10 @@ export class ReleaseScaler {
     const planned = this.#planned(replicas, route);
     // If the pools are full, the starts are tried too: they make the release wait in line.
     const mayStart = choice.ok || choice.why === "full";
-    const allowed = mayStart ? startsMax(starts, replicas, nowMs) : 0;
+    const allowedAlone = mayStart ? startsMax(starts, replicas, nowMs) : 0;
+    const allowed = isAlone
+      ? allowedAlone
+      : Math.min(allowedAlone, this.#startsBeside(route, replicas));
     const getsAllCalls = target === 1;
     // While calls move to another release, replicas need no cooldown of their own: the decided
     // number takes the cooldown of the app into account already.
@@ -68,7 +71,7 @@ export class ReleaseScaler {
       replicas: planned,
       desired: wanted,
       nowMs,
-      startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
+      startsMax: allowed,
       cooldownMs,
     });
     const [firstType = "CPU"] = settings.compute;
@@ -82,7 +85,8 @@ export class ReleaseScaler {
     const { starts: allowedStarts, drains: allowedDrains, heldBack } = allowedPlan;
     // If the limits leave nothing of the plan, a restart may still go on one replica at a time.
     const isBlocked = next.starts > 0 && allowedStarts === 0 && allowedDrains.length === 0;
-    const chosenPlan = isBlocked ? (allowedPlan.exchange ?? allowedPlan) : allowedPlan;
+    const exchangeNow = isBlocked ? allowedPlan.exchange : null;
+    const chosenPlan = exchangeNow ?? allowedPlan;
     this.#endAll(chosenPlan.drains);
     const isOutage = !choice.ok && choice.why === "outage";
     // During an outage nothing starts, so that the capacity line stays as it is.
@@ -91,7 +95,7 @@ export class ReleaseScaler {
       .ofApp(route.appId)
       .some(({ state }) => state === "draining");
     // A replica that a restart replaces may hold the very capacity that its replacement needs.
-    if (lineReason !== undefined && !isDraining) this.#endAll(exchange?.drains ?? []);
+    if (lineReason !== undefined && exchange !== null && !isDraining) this.#endAll(exchange.drains);
     const outageReason = isOutage && wanted > planned.length ? choice.reason : undefined;
     return lineReason ?? heldBack ?? outageReason;
   }

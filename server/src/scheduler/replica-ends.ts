@@ -132,6 +132,7 @@ export class ReplicaEnds {
     const known = this.#of(replicaId);
     known.isReclaimed = endOrder?.kind === "reclaimed";
     known.endedAtMs = end.at;
+    // If the platform has ended the replica, its output explains nothing.
     known.end.resolve(endOrder === null ? end : { reason: endOrder.reason });
   }
 

@@ -36,6 +36,7 @@ export type ReplicaParts = Pick<Foundation, "clock" | "log"> & {
   readonly pendingMs: number;
   /** The file with ends that happened while no platform ran; null: none. See `AdoptParts`. */
   readonly endsFile: string | null;
+  /** Probes replicas; over the network by default. */
   readonly probe?: Probe;
 };
 

@@ -58,8 +58,7 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
       .updateTable("replicas")
       .set(columnsOf(change))
       .where("id", "=", replicaId)
-      // A replica that has started stays in state `starting` until it is ready.
-      .where("state", "in", change.kind === "started" ? ["starting"] : statesBefore(change.kind))
+      .where("state", "in", statesThatPermit(change.kind))
       .execute();
   }
 
@@ -223,6 +222,12 @@ function settingsOf(
   return { settings: withDefaults({ name: appId }), unreadable: settings.message };
 }
 
+function statesThatPermit(kind: replicaRows.ReplicaChange["kind"]): ReplicaState[] {
+  // A replica that has started stays in state `starting` until it is ready.
+  return kind === "started" ? ["starting"] : statesBefore(kind);
+}
+
+/** What the change writes. */
 function columnsOf(change: replicaRows.ReplicaChange) {
   const at = new Date(change.at);
   switch (change.kind) {

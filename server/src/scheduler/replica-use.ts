@@ -7,7 +7,7 @@ import type { ReplicaUse, UsageReader, UsageSampler } from "./usage-sampler.ts";
 /** The use of each replica that could be measured. */
 export type ReplicaUses = ReadonlyMap<ReplicaId, ReplicaUse>;
 
-/** How long the driver may take to answer, since somebody waits. */
+/** How long the driver may take to answer: somebody waits for it. */
 const waitMs = 2_000;
 /** The longest time over which the mean of cores is taken. */
 const meanMsMax = 60_000;

@@ -50,7 +50,9 @@ export type ReleaseShare = { readonly releaseId: ReleaseId; readonly weight: num
 
 /** The current view of one app. */
 export type AppReplicas = {
+  /** The replicas that take calls, oldest first. */
   readonly ready: readonly ReadyReplica[];
+  /** Why it is useless for calls to wait; undefined: it may help. */
   readonly failure: StartFailure | undefined;
   /** One for each release that has ready replicas; absent: there is only one release. */
   readonly shares?: readonly ReleaseShare[] | undefined;
@@ -109,13 +111,15 @@ export class ReplicaView {
    */
   put(appId: AppId, next: AppReplicas): void {
     const previous = this.#apps.get(appId);
-    const isSameReady = isSameList(previous?.ready ?? noReplicas, next.ready);
+    const previousReady = previous?.ready ?? noReplicas;
+    const isSameReady = isSameList(previousReady, next.ready);
     const isSameDivision = isSameShares(previous?.shares, next.shares);
     if (isSameReady && isSameDivision && isSameFailure(previous?.failure, next.failure)) return;
     if (next.ready.length === 0 && next.failure === undefined) {
       this.#apps.delete(appId);
     } else {
-      const ready = isSameReady ? (previous?.ready ?? noReplicas) : Object.freeze([...next.ready]);
+      // Readers compare the array itself, so it stays the same without a change.
+      const ready = isSameReady ? previousReady : Object.freeze([...next.ready]);
       this.#apps.set(appId, {
         ready,
         failure: next.failure,

@@ -17,9 +17,11 @@ const noticeMs = 30_000;
 
 /** How a replica ended. */
 export type ReplicaEnd = {
+  /** A sentence for the app's owner. */
   readonly reason: string;
   /** What the reason quotes of the app; undefined: nothing. As in `ReplicaEvent`. */
   readonly quote?: ErrorQuote | undefined;
+  /** Null: it is not known. */
   readonly exitCode: number | null;
   /** In milliseconds since the epoch. */
   readonly at: number;
@@ -65,7 +67,9 @@ export class Replica {
   isPending = true;
   /** The maximum time from running to ready. */
   deadlineMs: number;
+  /** How many GPUs it has. */
   readonly gpus: number;
+  /** When it became ready; null: it has not been ready. */
   readyAtMs: number | null = null;
   /** The replica as the proxy sees it; null before it is ready. */
   ready: ReadyReplica | null = null;

@@ -26,6 +26,7 @@ export function divide(parties: readonly Party[]): Division[] {
   const carried = parties.map(carriedBy);
   // The rest goes to parties with replicas to spare, or else to all with replicas.
   const rest = Math.max(0, 1 - sumOf(carried));
+  // How many replicas a party has beyond those that the calls it carries need.
   const spare = parties.map(({ needed, ready }, index) =>
     Math.max(0, ready - needed * (carried[index] ?? 0)),
   );

@@ -27,6 +27,7 @@ export type Failure = {
   readonly releaseId: ReleaseId;
   /** When the start began; concurrent failed starts count once. */
   readonly beganAtMs: number;
+  /** When the failure was noticed. */
   readonly atMs: number;
   readonly reason: string;
   /**
@@ -35,6 +36,7 @@ export type Failure = {
    * not to blame.
    */
   readonly kind: "exited" | "timeout" | "crashed" | "by_call" | "external";
+  /** The driver refused the start; see `StartRecord`. */
   readonly isRefused: boolean;
 };
 

@@ -27,8 +27,10 @@ const steps = [1, 5, 15, 30, 60, 180, 360];
 const pointsMax = { medium: 130, high: 1_500 } as const;
 
 export type UseHistoryParts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & {
+  /** All replicas that have not stopped. */
   readonly replicas: () => Iterable<Pick<Replica, "replicaId" | "appId" | "state" | "beganAtMs">>;
   readonly sampler: UsageSampler;
+  /** The counters of each app that has had calls. */
   readonly calls: () => Iterable<CountedCalls>;
 };
 
@@ -157,7 +159,7 @@ export class UseHistory {
     const now = clock.now();
     const toMs = Math.min(query.to ?? now, now);
     const requestedFromMs = Math.max(query.from ?? toMs - hourMs, now - store.chartDays * dayMs);
-    // Rows of minutes are kept for a day only.
+    // Rows of minutes are kept for little more than a day.
     const rows = requestedFromMs < now - dayMs ? "quarters" : "minutes";
     const stepMs = stepOf(Math.max(0, toMs - requestedFromMs), {
       minutesMin: rows === "quarters" ? 15 : 1,
