@@ -17,6 +17,7 @@ export class AnswerDecoder {
   readonly #bytesMax: number;
   readonly #ownerKeyOf: OwnerKeyOf;
   readonly #gate = new Gate({ max: decodingsMax, keyMax: "half", waitingMax: acceptedMax });
+  /** How many answers are in decoding or wait for it. */
   #accepted = 0;
 
   /** An answer that is longer than `bytesMax` when decoded stays compressed. */

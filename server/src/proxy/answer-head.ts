@@ -57,6 +57,7 @@ export class AnswerHead extends FieldReader {
   isRefused = false;
   /** What is wrong with the head; null: nothing. */
   problem: string | null = null;
+  /** The answer has a `Transfer-Encoding`, which may only be `chunked`. */
   #isChunked = false;
   /** A `Connection` field is just `close`; the names in a longer one are in `nominated`. */
   #closes = false;
@@ -74,8 +75,8 @@ export class AnswerHead extends FieldReader {
     // The status line, and the field lines that are passed on.
     const passed = this.read(text, linesStart, 0);
     const isInterim = status < 200;
-    // Status 204 means "No Content", and 304 "Not Modified". The latter may have the length of the
-    // body that it leaves out.
+    // An answer with status 204 (No Content) has no length. One with status 304 (Not Modified) has
+    // no body either, but may have the length of the body that it leaves out.
     const neverHasBody = isInterim || status === 204;
     // An answer that never has a body must not have a Content-Length (RFC 9110, 8.6).
     const isLengthForbidden = neverHasBody && this.bodyBytes !== -1;

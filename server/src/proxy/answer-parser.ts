@@ -51,14 +51,18 @@ export class AnswerParser {
   /** Bytes that follow the end of an answer or a protocol switch. */
   rest: Buffer | undefined;
   #state: State = "idle";
+  /** The request whose answer is being read. */
   #request: RequestKind = { isHead: false, isUpgrade: false };
   /** The beginning of a head whose end has not arrived yet. */
   #headText = "";
   /** How many bytes of a body with a known length are still to come. */
   #bodyBytesLeft = 0;
   #informationCount = 0;
+  /** The decoder while a chunked body is being read. */
   #chunked: ChunkedBody | undefined;
+  /** Undefined: no answer is expected, or its end was reported, or the parser has failed. */
   #sink: AnswerSink | undefined;
+  /** The trailers of an answer whose end is to be reported. */
   #trailers: readonly string[] = noTrailers;
 
   /** A request was sent: the next bytes are its answer. */

@@ -85,6 +85,7 @@ export class AppCalls {
   #shared: readonly SharedSlots[] | null = null;
   /** The view's shares of the releases, from which `#shared` was made. */
   #shares: readonly ReleaseShare[] | null = null;
+  /** The counters of the releases that had replicas lately. */
   readonly #tallies = new LruMap<ReleaseId, ReleaseTally>(talliesMax);
   /** The view's ready replicas, from which `#slots` was made. */
   #ready = noReplicas;

@@ -52,6 +52,7 @@ export function authorizeCall(
   );
 }
 
+/** What follows from the check of a token; `caller` null: the token is invalid. */
 function judge(
   caller: Caller | Fault | null,
   route: AppRoute | undefined,

@@ -72,6 +72,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #isHeadFlushed = false;
   /** The client was given the last piece of the answer, which ends the answer. */
   #isAnswerEnded = false;
+  /** The end of the call has been counted and reported. */
   #isOver = false;
   /** The call broke off and has given up its slot; its caller waits until the reason is known. */
   #hasLeft = false;

@@ -41,7 +41,7 @@ const semicolon = 59;
 const lowerA = 97;
 const lowerF = 102;
 const del = 127;
-/** This bit makes the code of a capital letter that of the small one. */
+/** With this bit, the code of a capital letter becomes the code of the small letter. */
 const lowerCaseBit = 32;
 
 /** The decoder of one body. It consumes nothing once `isDone` is true. */
@@ -49,10 +49,13 @@ export class ChunkedBody {
   /** The trailers: name, value, …; set once the body is done. */
   trailers: string[] = [];
   #state: State = "size";
+  /** How many bytes of the chunk are to come; while its size is read, the value so far. */
   #bytesLeft = 0;
+  /** How many digits of that size have been read. */
   #digitsRead = 0;
   /** The extension of the latest chunk that has one. */
   #extension = "";
+  /** The beginning of trailers whose end has not arrived yet. */
   #trailerText = "";
 
   get isDone(): boolean {

@@ -103,6 +103,7 @@ for (const [lower, kind] of kinds) {
   entries[index] = { lower, capitalized, kind };
 }
 
+/** The index of a name, which is the text from `start` to `end`. */
 function indexOf(text: string, start: number, end: number): number {
   return (end - start) * lettersMax + (text.charCodeAt(start) & (lettersMax - 1));
 }

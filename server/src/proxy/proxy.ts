@@ -65,6 +65,7 @@ export class Proxy {
   /** The calls of runs that are going on. */
   readonly #runs = new Set<Call>();
   readonly #gathered = new GatheredBytes(gatheredBytesMax);
+  /** What all plain calls share, and what the calls of runs share. */
   readonly #callParts: CallParts;
   readonly #runParts: CallParts;
   readonly #unlisten: () => void;

@@ -45,6 +45,7 @@ export function acceptanceOf(runId: RunId): OwnAnswer {
   return { status: 202, ...jsonOf(Buffer.from(JSON.stringify({ run_id: runId })), runId) };
 }
 
+/** The body, which is JSON, and the fields that describe it. */
 function jsonOf(body: Buffer, runId: RunId): Pick<OwnAnswer, "fields" | "body"> {
   const length = String(body.length);
   return {

@@ -91,6 +91,7 @@ export function namedApp(url: string): NamedApp | null {
 
 const namedForm = /^\/v4\/+([^/?]+)\/+([^/?]+)/;
 
+/** Parses a path that begins with `/v4`. */
 function readPath(url: string): Target | Fault {
   const queryStart = url.indexOf("?");
   const pathEnd = queryStart === -1 ? url.length : queryStart;
@@ -157,6 +158,7 @@ function isWithin(url: string, character: string, start: number, end: number): b
   return at !== -1 && at < end;
 }
 
+/** Looks at the path as it is, and then after each decoding. */
 function isReservedPath(rawPath: string): boolean {
   let path = rawPath;
   for (let round = 0; round <= decodings; round++) {

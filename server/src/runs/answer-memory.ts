@@ -61,6 +61,7 @@ export class AnswerReservation {
   readonly #leaves: (() => void)[] = [];
   /** How many steps the answer has entered, or waits to enter. */
   #entered = 0;
+  /** True once nothing is reserved any more. */
   #hasLeft = false;
 
   constructor(projectId: ProjectId, steps: readonly Step[], options: AnswerMemoryOptions) {

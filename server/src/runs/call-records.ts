@@ -43,6 +43,7 @@ export class CallRecords {
   readonly #whyBrokenOff: CallRecordsOptions["whyBrokenOff"];
   /** Records that wait for the reason why their calls broke off. */
   readonly #waiting = new Set<Promise<void>>();
+  /** Limits how many successful calls of each app are recorded per minute. */
   readonly #successes: RateLimit;
   readonly #successesOf: (projectId: ProjectId) => number;
   /** How many records were made in the current second, in all and by app. */

@@ -58,8 +58,10 @@ export class Execution implements ActiveRun, RunWatcher {
   /** True when the replica keeps the answer until it is acknowledged. */
   readonly #isAnswerKept: boolean;
   readonly #heldId: HeldId;
+  /** The memory for the answer. */
   readonly #answer: AnswerReservation;
   #handle: RunHandle | null = null;
+  /** The replica with which the start was recorded; null: no start was recorded. */
   #replica: ReadyReplica | null = null;
   /** When the replica was chosen, in milliseconds since the epoch. */
   #sinceMs = 0;

@@ -208,7 +208,6 @@ function memberOf(body: Buffer | null, name: string): unknown {
 }
 
 /** The text without control characters and format characters, cut off where it is long. */
-
 function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, " ").slice(0, reasonCharactersMax);
 }

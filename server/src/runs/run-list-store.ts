@@ -168,6 +168,7 @@ function runStateIs(state: RunState | null): RawBuilder<boolean> {
   return sql`${stateIs(state)} and ended_at is null`;
 }
 
+/** The condition that a row is older than the position; null: each row is. */
 function isBefore(
   column: "accepted_at" | "received_at",
   from: RunCursor | null,
@@ -176,8 +177,8 @@ function isBefore(
   return sql`(${sql.ref(column)}, id) < (${timeOfMicros(from.atMicros)}::timestamptz, ${from.id}::uuid)`;
 }
 
-function asyncFirst(a: RunRow, b: RunRow): number {
-  return Number(b.is_async) - Number(a.is_async);
+function asyncFirst(left: RunRow, right: RunRow): number {
+  return Number(right.is_async) - Number(left.is_async);
 }
 
 /** Returns which of these runs have ended, in any order. Locks no rows. */

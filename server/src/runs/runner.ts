@@ -70,6 +70,7 @@ export class Runner {
   readonly #options: RunnerOptions;
   readonly #admission: Admission;
   readonly #waitTimer: WaitTimer;
+  /** The runs that this process holds, each with its lease. */
   readonly #active = new Map<RunId, Entry>();
   readonly #claiming: Loop;
   readonly #renewing: Loop;

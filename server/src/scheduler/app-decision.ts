@@ -125,6 +125,7 @@ function withoutCalls(
   };
 }
 
+/** Decides the turn of an app that takes calls. */
 function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelease): AppDecision {
   const { replicas, load, choiceOf, nowMs } = reading;
   const served = targetsOf(route, live).map(([release, target]) => ({

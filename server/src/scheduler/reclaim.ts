@@ -39,7 +39,7 @@ export function chooseReclaimed(situation: {
   let staying = replicas.filter(({ isDraining }) => !isDraining);
   /** The claims that waiting releases will get. */
   const settled: PoolClaim[] = [];
-  /** The wishes of releases that get nothing now, and stay before those of later releases. */
+  /** The wishes of releases that get nothing now, but still come before later releases. */
   const unsettled: PoolWish[] = [];
   const reclaimed: ReplicaId[] = [];
   /** Apps that get nothing now. Their own replicas do not make way for other apps, either. */

@@ -147,7 +147,7 @@ export class ReleaseScaler {
 
   /**
    * How many replicas may start while the app has replicas of several releases. A restart needs its
-   * replacements beside those of the move.
+   * replacements in addition to the replicas of the releases.
    */
   #startsBeside(
     { appId, live, rollOut, restarts }: SchedulerRoute,

@@ -222,6 +222,7 @@ function settingsOf(
   return { settings: withDefaults({ name: appId }), unreadable: settings.message };
 }
 
+/** The states in which a row permits the change. */
 function statesThatPermit(kind: replicaRows.ReplicaChange["kind"]): ReplicaState[] {
   // A replica that has started stays in state `starting` until it is ready.
   return kind === "started" ? ["starting"] : statesBefore(kind);

@@ -120,20 +120,17 @@ export class ScalingKeeper {
     const moment = this.#moment();
     const changed = [...this.#parts.states].flatMap(([appId, state]) => {
       const content = contentOf(state);
-      return this.#saved.get(appId) === content
-        ? []
-        : { content, row: toStored(appId, state, moment) };
+      if (this.#saved.get(appId) === content) return [];
+      return { content, row: toStored(appId, state, moment) };
     });
     const removed = [...this.#saved.keys()].filter((appId) => !this.#parts.states.has(appId));
     for (let done = 0; done < Math.max(changed.length, removed.length); done += savedAtOnceMax) {
-      const some = changed.slice(done, done + savedAtOnceMax);
-      const gone = removed.slice(done, done + savedAtOnceMax);
-      await this.#parts.rows.saveScaling(
-        some.map(({ row }) => row),
-        gone,
-      );
-      for (const { content, row } of some) this.#saved.set(row.app_id, content);
-      for (const appId of gone) this.#saved.delete(appId);
+      const changedNow = changed.slice(done, done + savedAtOnceMax);
+      const removedNow = removed.slice(done, done + savedAtOnceMax);
+      const rows = changedNow.map(({ row }) => row);
+      await this.#parts.rows.saveScaling(rows, removedNow);
+      for (const { content, row } of changedNow) this.#saved.set(row.app_id, content);
+      for (const appId of removedNow) this.#saved.delete(appId);
     }
   }
 

@@ -69,6 +69,7 @@ export class UsageSampler {
 export class UsageReader {
   readonly #sample: () => Promise<Sample>;
   readonly #meanMsMax: number;
+  /** The previous answer, and the sample from which it was made. */
   #last: { readonly sample: Sample; readonly answer: MeasuredUses } | undefined;
 
   constructor(sample: () => Promise<Sample>, meanMsMax: number) {

@@ -120,8 +120,8 @@ export class UseHistory {
   }
 
   /**
-   * The rows of an app: one for each of its oldest replicas, and one for the app. The latter has
-   * the calls of all replicas, but only the cores, memory and GPUs of those without a row.
+   * The rows of an app: one for each of its oldest replicas, and one for the app. The row of the
+   * app has all calls, but cores, memory and GPUs only of the replicas without a row.
    */
   #samples(
     appId: AppId,
