@@ -142,5 +142,6 @@ export class CallAdmission {
 export function linesFor({ target, fields, route }: Admitted, origin: Origin): string {
   // An app that receives the whole path must not put the prefix in front once more.
   const keepsPrefix = route.live?.settings.keepPathPrefix === true;
-  return fields.linesFor({ origin, route, rootPath: keepsPrefix ? "" : rootPathOf(target) });
+  const rootPath = keepsPrefix ? "" : rootPathOf(target);
+  return fields.linesFor({ origin, route, rootPath });
 }

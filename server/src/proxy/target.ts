@@ -104,6 +104,7 @@ function readPath(url: string): Target | Fault {
   if (isReserved(url, restStart, pathEnd)) return new Fault("not_found", reservedHint);
   const projectId = url.slice(projectStart, projectEnd);
   const appName = url.slice(nameStart, nameEnd);
+  // One of the slashes before the rest belongs to the path.
   if (queryStart === -1) {
     const path = restStart === pathEnd ? "/" : url.slice(restStart - 1);
     return { projectId, appName, path, isAsync: false, webhookEndpoint: null, hasOwnHost: false };

@@ -112,6 +112,7 @@ export class Enqueue implements AsyncAccept {
     await this.#inserts.stop();
   }
 
+  /** Accepts the call, after a wait for a slot unless its body is small. */
   async #acceptInTurn(call: AsyncCall): Promise<void> {
     const hasKnownLength = call.contentLength !== -1;
     const isSmall = hasKnownLength && call.contentLength <= smallBodyBytes;

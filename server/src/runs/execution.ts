@@ -95,14 +95,16 @@ export class Execution implements ActiveRun, RunWatcher {
     const lines = this.#isAnswerKept
       ? this.work.lines + heldLineOf(this.#startNumber)
       : this.work.lines;
-    const request = { runId, appId, method, path: target, lines, body };
-    const handle = proxy.run({ ...request, answerBytesMax }, this);
+    const request = { runId, appId, method, path: target, lines, body, answerBytesMax };
+    const handle = proxy.run(request, this);
     this.#handle = handle;
     if (this.#isCancelled || this.#isLeaving) handle.withdraw();
   }
 
   cancel(): void {
-    if (this.#isCancelled || (this.#isOver && this.#reattaching === null)) return;
+    // After the end of the call, only the wait for a kept answer can still be cancelled.
+    const isTooLate = this.#isOver && this.#reattaching === null;
+    if (this.#isCancelled || isTooLate) return;
     this.#isCancelled = true;
     if (this.#replica === null || !this.#isAnswerKept) this.#handle?.withdraw();
     else void this.#stopAtReplica(this.#replica);

@@ -110,19 +110,21 @@ function replicasByMetric(
   const mean = (total: "receivedTotal" | "runMs"): number =>
     meanOf(total, { settings, demand, history, nowMs });
   switch (scalingMetric) {
-    case "concurrency_utilization":
-      return replicasFor(
-        mean("runMs"),
-        replicaConcurrency * (scalingTarget / 100),
-        history.byMetric,
-      );
-    case "requests_per_second":
-      return replicasFor(mean("receivedTotal") * 1000, scalingTarget, history.byMetric);
+    case "concurrency_utilization": {
+      // So many calls ran at once in the mean. The target is in percent.
+      const running = mean("runMs");
+      const perReplica = replicaConcurrency * (scalingTarget / 100);
+      return replicasFor(running, perReplica, history.byMetric);
+    }
+    case "requests_per_second": {
+      const perSecond = mean("receivedTotal") * 1000;
+      return replicasFor(perSecond, scalingTarget, history.byMetric);
+    }
     case "cpu_utilization":
     case "memory_utilization":
-      return measured === null
-        ? 0
-        : replicasFor(measured.shares, scalingTarget / 100, measured.replicas);
+      if (measured === null) return 0;
+      // The target is in percent of what one replica may use.
+      return replicasFor(measured.shares, scalingTarget / 100, measured.replicas);
   }
 }
 

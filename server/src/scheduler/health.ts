@@ -54,7 +54,10 @@ export async function watchHealth(watch: Watch): Promise<void> {
   await checkRegularly(watch);
 }
 
-/** The health check must pass, too: a replica that fails it would soon be ended. */
+/**
+ * True once the replica is ready; false: `signal` was aborted before. The health check must pass,
+ * too: a replica that fails it would soon be ended.
+ */
 async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): Promise<boolean> {
   const { address, ready, health } = checks;
   const endpoints = health === null || health === ready ? [ready] : [ready, health];

@@ -66,7 +66,8 @@ export class Utilization {
     const periods = new Map<AppId, readonly Period[]>();
     const measured = wanted.length === 0 ? nothingMeasured : await this.#reader.read();
     for (const [appId, replicas] of Map.groupBy(wanted, (replica) => replica.appId)) {
-      const fromMs = measured.atMs - (settingsOf(appId)?.evaluationIntervalSeconds ?? 0) * 1000;
+      const intervalSeconds = settingsOf(appId)?.evaluationIntervalSeconds ?? 0;
+      const fromMs = measured.atMs - intervalSeconds * 1000;
       const earlier = (this.#periods.get(appId) ?? []).filter((period) => period.atMs > fromMs);
       const period = this.#period(replicas, measured, earlier.at(-1)?.atMs);
       periods.set(appId, period === null ? earlier : [...earlier, period]);
