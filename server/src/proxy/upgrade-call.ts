@@ -120,8 +120,12 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
 
   override onDeadline(): void {
     // After the switch, only the deadline of `#expectEnd` is set.
-    if (this.#isSwitched) this.#finish("answered");
-    else this.breakOff(this.isInLine ? lineTimeout() : callTimeout(this.live));
+    if (this.#isSwitched) {
+      this.#finish("answered");
+      return;
+    }
+    const fault = this.isInLine ? lineTimeout() : callTimeout(this.live);
+    this.breakOff(fault);
   }
 
   /** Ends the call in any state. The client gets `fault`, unless an answer of the app has begun. */
