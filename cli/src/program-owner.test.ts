@@ -29,6 +29,7 @@ function makeProgram(t: TestContext) {
       cwd: root,
       platform: [],
       stop: [],
+      backup: [],
       isCheckout: true,
       isOwn: true,
     });
