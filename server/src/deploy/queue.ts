@@ -104,7 +104,7 @@ export class BuildQueue {
   /** Checks whether sources can be fetched, and starts working. */
   async start(): Promise<void> {
     await this.#options.source.check();
-    if (this.#options.instanceId !== undefined) await this.#leases.endEarlier();
+    await this.#leases.endEarlier();
     this.#loop.start();
   }
 
