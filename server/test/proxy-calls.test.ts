@@ -174,6 +174,9 @@ test(
     const unreadable = await bed.call("/run");
     assert.equal(unreadable.status, 503);
     assert.match(await unreadable.text(), /hello cannot be started\. Its settings are wrong\./);
+    bed.setRoute({ disableAuth: true });
+    const { message } = (await (await bed.call("/run")).json()) as { message: string };
+    assert.equal(message, "hello cannot be started.", "strangers do not get the settings");
   }),
 );
 

@@ -93,8 +93,10 @@ function shown(name: string): string {
  */
 export function notDeployed(route: AppRoute): Fault {
   const { latestBuild, appName, unreadable, disableAuth } = route;
-  if (unreadable !== undefined)
-    return new Fault("start_failed", `${appName} cannot be started. ${unreadable}`);
+  if (unreadable !== undefined) {
+    const details = disableAuth ? "" : ` ${unreadable}`;
+    return new Fault("start_failed", `${appName} cannot be started.${details}`);
+  }
   if (latestBuild === null)
     return new Fault("not_deployed", `${appName} has no release: it has no build yet.`);
   const { status, reason } = latestBuild;
