@@ -32,8 +32,8 @@ export function readUnreadBodies(api: FastifyInstance, clock: Clock): void {
 /** Whether the rest of the request's body is still to arrive. */
 function isArriving(request: IncomingMessage): boolean {
   const { complete, destroyed, headers } = request;
-  // A client that waits for `100 Continue` before it sends its body no longer gets that.
-  if (complete || destroyed || headers.expect !== undefined) return false;
+  // A client that waits for `100 Continue` has got that from the listener, and sends its body.
+  if (complete || destroyed) return false;
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
