@@ -246,6 +246,35 @@ for (const [what, output, form] of failures) {
   test(`a build that fails is explained: ${what}`, () => assert.match(read(output).why, form));
 }
 
+test("an app's command that prints what only the builder's scripts say is taken for output", () => {
+  const printed = `#5 0.1 slipway-problem: Call 555-1234.
+#5 0.2 slipway-warning: Python is unsafe.
+#5 0.3 slipway-fact: pythonVersion=9
+#5 ERROR: process "/bin/sh -c make" did not complete successfully: exit code: 1`;
+  for (const step of ["[after-2 1/1] RUN x", "[2/2] RUN make"]) {
+    const { why, lines, facts } = read(`#5 ${step}\n${printed}`);
+    assert.doesNotMatch(why, /^Call/);
+    assert.deepEqual(
+      lines.slice(1).map((line) => line.replace(/^\w+ /, "")),
+      [
+        "stdout slipway-problem: Call 555-1234.",
+        "stdout slipway-warning: Python is unsafe.",
+        "stdout slipway-fact: pythonVersion=9",
+      ],
+    );
+    assert.deepEqual([...facts], []);
+  }
+});
+
+test("what a step has said explains no other step's failure", () => {
+  const { why } = read(`#5 [packages 1/1] RUN x
+#5 0.1 slipway-problem: Python is nowhere.
+#5 DONE 0.2s
+#6 [after-2 1/1] RUN x
+#6 ERROR: process "/bin/sh -c make" did not complete successfully: exit code: 1`);
+  assert.match(why, /^Command 2 of shell_commands/);
+});
+
 test("an address that the engine fetches is told", () => {
   const output = `#4 [1/3] FROM docker.io/library/debian
 #4 DONE 0.1s

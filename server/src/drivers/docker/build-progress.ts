@@ -17,6 +17,8 @@ type Vertex = {
   /** The base image whose name and content are looked up. */
   readonly image: string | null;
   output: string;
+  /** A sentence that a script of the builder printed for the app's owner; null: it printed none. */
+  problem: string | null;
   /** Cancels the delayed call of `onRun` when the step's result is reused; null: no call waits. */
   cancelRun: (() => void) | null;
 };
@@ -38,7 +40,7 @@ export type BuildFailure = {
    * command failed, or no step failed.
    */
   readonly engineReason: string | null;
-  /** A sentence that a script of the builder printed for the app's owner; null: it printed none. */
+  /** What the step's script printed for the app's owner; null: it printed nothing for the owner. */
   readonly problem: string | null;
 };
 
@@ -97,7 +99,6 @@ export class BuildProgress {
   #lastLine = "";
   #exitCode: string | null = null;
   #engineReason: string | null = null;
-  #problem: string | null = null;
 
   constructor(options: ProgressOptions) {
     this.#options = options;
@@ -157,13 +158,13 @@ export class BuildProgress {
 
   /** Returns what is known of the failure. Called after the end of the output. */
   failure(): BuildFailure {
-    const { step = null, title = null, image = null, output = "" } = this.#failed ?? {};
+    const failed = this.#failed;
     return {
-      step,
-      title,
-      image,
-      output,
-      problem: this.#problem,
+      step: failed?.step ?? null,
+      title: failed?.title ?? null,
+      image: failed?.image ?? null,
+      output: failed?.output ?? "",
+      problem: failed?.problem ?? null,
       reason: this.#reason === "" ? this.#lastLine : this.#reason,
       engineReason: this.#exitCode === null ? this.#engineReason : null,
       exitCode: this.#exitCode === null ? null : Number(this.#exitCode),
@@ -188,7 +189,7 @@ export class BuildProgress {
     if (this.#vertices.size < verticesMax) {
       const mayRun = prefix !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
       const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
-      this.#vertices.set(id, { title, stage, step, image, output: "", cancelRun });
+      this.#vertices.set(id, { title, stage, step, image, output: "", problem: null, cancelRun });
     }
     if (name === "exporting to image") this.#options.log("code", "platform", "Exporting to image");
     if (prefix === undefined || isOfOtherBuild || this.#shown.has(title)) return;
@@ -221,27 +222,26 @@ export class BuildProgress {
 
   #output(vertex: Vertex, line: string): void {
     const text = this.#mask(line);
-    if (text.startsWith(factMark)) {
-      const [name = "", value = ""] = text.slice(factMark.length).split("=");
-      // Commands of an app's own Dockerfile can print the same text.
-      if (vertex.step !== null && factNames.has(name))
-        this.facts.set(name, value.slice(0, factCharactersMax));
-      return;
-    }
-    if (text.startsWith(problemMark)) {
-      this.#problem = text.slice(problemMark.length);
-      return;
-    }
-    if (text.startsWith(warningMark)) {
-      return this.#options.log(
-        vertex.stage,
-        "platform",
-        `Warning: ${text.slice(warningMark.length)}`,
-      );
-    }
+    if (this.#takeMarked(vertex, text)) return;
     if (isMetered(vertex.stage)) this.#run();
     vertex.output = `${vertex.output}${text}\n`.slice(-outputCharactersMax);
     this.#options.log(vertex.stage, "stdout", text);
+  }
+
+  /** Takes a line that a script of the builder printed for the platform; false: it is none. */
+  #takeMarked(vertex: Vertex, text: string): boolean {
+    // Commands of an app, also those of its own Dockerfile, can print the same text.
+    if (vertex.step === null || vertex.step.command !== undefined) return false;
+    if (text.startsWith(factMark)) {
+      const [name = "", value = ""] = text.slice(factMark.length).split("=");
+      if (factNames.has(name)) this.facts.set(name, value.slice(0, factCharactersMax));
+    } else if (text.startsWith(problemMark)) {
+      vertex.problem = text.slice(problemMark.length);
+    } else if (text.startsWith(warningMark)) {
+      const warning = `Warning: ${text.slice(warningMark.length)}`;
+      this.#options.log(vertex.stage, "platform", warning);
+    } else return false;
+    return true;
   }
 
   #run(): void {
