@@ -57,7 +57,8 @@ export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
   if (plan.dockerfilePath !== null) {
     const { dockerfilePath } = plan;
     await unpackSource(source, context, signal);
-    const dockerfile = checkDockerfile(await readInside(context, dockerfilePath), dockerfilePath);
+    const text = await readInside(context, dockerfilePath);
+    const dockerfile = checkDockerfile(text, dockerfilePath, plan.environment);
     await writeLists(plan, context);
     const dockerfileIgnore = `${dockerfilePath}${ignoreFile}`;
     const ignoreList = [dockerfileIgnore, ignoreFile].find((name) =>

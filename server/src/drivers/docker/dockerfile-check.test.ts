@@ -104,6 +104,16 @@ const refusals = [
     what: /can grow so long .* read them for minutes/,
     text: `FROM a\nARG A=${"x".repeat(40_000)}\n${"LABEL b=$A\n".repeat(80)}`,
   },
+  ...[
+    "LABEL a=b \\\\\nENV A=x",
+    "LABEL a=b \\\u00a0\nENV A=x",
+    "\u0085ENV A=x",
+    "ENV B=1 \\\n\ufeff#=1 A=x",
+    "ENV B=1 \\\n\u0085# a remark\nA=x",
+  ].map((lines) => ({
+    what: /can grow so long/,
+    text: `FROM a\n${lines}${"x".repeat(40_000)}\nLABEL b=${"$A".repeat(8)}`,
+  })),
   { what: /has 100,?001 characters/, text: "#".repeat(100_001) },
 ];
 
@@ -134,6 +144,12 @@ for (const text of allowed) {
     assert.ok(checkDockerfile(text, "Dockerfile").endsWith(text));
   });
 }
+
+test("the arguments of the build count with their lengths", () => {
+  const text = `FROM a\nARG A\nLABEL b=${"$A".repeat(8)}`;
+  checkDockerfile(text, "Dockerfile", { A: "x" });
+  assert.throws(() => checkDockerfile(text, "Dockerfile", { A: "x".repeat(40_000) }), BuildFailed);
+});
 
 test("the head says which reader and which sign of continuation there are, and nothing after it counts", () => {
   const remark = "# The Dockerfile of the app follows.\n";

@@ -27,10 +27,14 @@ const unusual = /:\/\/|[$\\`'"]|@[^,]*:|github\.com\//i;
 
 /**
  * Returns the Dockerfile to build. A head before its lines repeats the directives as they were read
- * here, so that BuildKit cannot read them differently. Throws `BuildFailed` that names the refused
- * instruction.
+ * here, so that BuildKit cannot read them differently. `variables` are the arguments of the build.
+ * Throws `BuildFailed` that names the refused instruction.
  */
-export function checkDockerfile(text: string, path: string): string {
+export function checkDockerfile(
+  text: string,
+  path: string,
+  variables: Readonly<Record<string, string>> = {},
+): string {
   if (text.length > charactersMax) {
     throw new BuildFailed(
       `${path} has ${text.length} characters. At most ${charactersMax} are read: move parts into scripts, and ${buildAgain}.`,
@@ -43,7 +47,8 @@ export function checkDockerfile(text: string, path: string): string {
       `${path} asks for another reader of Dockerfiles (syntax=${syntax.slice(0, 100)}), which would see the credentials of the build. Leave that line out, or name docker/dockerfile, from 1.2 on, and ${buildAgain}.`,
     );
   }
-  const { characters, copied } = growthOf(lines, escape === "`" ? "`" : "\\");
+  const reading = { escape: escape === "`" ? "`" : "\\", variables };
+  const { characters, copied } = growthOf(lines, reading);
   if (characters > expandedMax) {
     throw new BuildFailed(
       `${path} can grow to ${characters >= 1e15 ? "over 1e15" : characters} characters when its variables are put in. At most ${expandedMax} are allowed: use fewer variables in the values of ARG and ENV, and ${buildAgain}.`,

@@ -5,8 +5,8 @@
 // would keep the engine busy for minutes, even after the build has ended. Pure.
 
 /**
- * The assumed length of a variable that the Dockerfile does not define: the build's arguments or
- * the base image define it.
+ * The assumed length of a variable that only the base image may define. What an image holds is not
+ * known here: one with longer variables, or with instructions of its own (ONBUILD), has no bound.
  */
 const unknownCharacters = 200;
 /** Far more than is allowed. A difference between larger sizes could be no number. */
@@ -16,6 +16,10 @@ const reference = /\$\{?(\w*)/g;
 const replacing = /\$\{(\w*)\/\//g;
 /** Blanks about which BuildKit and this reader may differ. */
 const oddBlank = /[^\S\t\n\v\f\r ]|\u0085/;
+/** White space as BuildKit knows it. */
+const blank = "(?:(?!\\uFEFF)\\s|\\u0085)";
+const ignoredForm = new RegExp(`^${blank}*(?:#|$)`);
+const instructionForm = new RegExp(`^${blank}*(?:ONBUILD${blank}+)*(\\w+)${blank}(.*)$`, "is");
 
 /** The size of a variable's value, by its name. */
 type SizeOf = (name: string) => number;
@@ -28,17 +32,43 @@ export type Growth = {
   readonly copied: number;
 };
 
-/** Returns how large the instructions become. `escape` is the character that continues a line. */
-export function growthOf(lines: readonly string[], escape: string): Growth {
+/** How a Dockerfile is read. */
+type Reading = {
+  /** The character that continues a line. */
+  readonly escape: string;
+  /** The arguments of the build. */
+  readonly variables: Readonly<Record<string, string>>;
+};
+
+/** Returns how large the instructions become. */
+export function growthOf(lines: readonly string[], { escape, variables }: Reading): Growth {
+  const sign = escape === "`" ? "`" : "\\\\";
+  const given = new Map(Object.entries(variables).map(([name, value]) => [name, value.length]));
+  // For older readers of Dockerfiles, a doubled sign continues a line, too.
+  const readings = [`(^|[^${sign}])${sign}[ \\t]*$`, `()${sign}[ \\t]*$`].map((form) =>
+    growthOfAll(joined(lines, new RegExp(form)), sign, given),
+  );
+  return {
+    characters: Math.max(...readings.map(({ characters }) => characters)),
+    copied: Math.max(...readings.map(({ copied }) => copied)),
+  };
+}
+
+function growthOfAll(
+  instructions: readonly string[],
+  sign: string,
+  given: ReadonlyMap<string, number>,
+): Growth {
   const sizes = new Map<string, number>();
   /** The largest instruction that may set any variable. */
   let unreadSize = 0;
-  const sizeOf: SizeOf = (name) => Math.max(sizes.get(name) ?? unknownCharacters, unreadSize);
+  const sizeOf: SizeOf = (name) =>
+    Math.max(sizes.get(name) ?? unknownCharacters, given.get(name) ?? 0, unreadSize);
   let variablesSize = 0;
   let characters = 0;
   let copied = 0;
-  for (const line of joined(lines, escape)) {
-    const [, , instruction = "", rest = ""] = /^\s*(ONBUILD\s+)*(\w+)\s(.*)$/is.exec(line) ?? [];
+  for (const line of instructions) {
+    const [, instruction = "", rest = ""] = instructionForm.exec(line) ?? [];
     // Here the shell replaces variables, and the step has all of them.
     if (/^(?:RUN|CMD|ENTRYPOINT)$/i.test(instruction)) {
       characters += line.length + variablesSize;
@@ -48,13 +78,13 @@ export function growthOf(lines: readonly string[], escape: string): Growth {
     characters += size;
     copied += size * size;
     if (!/^(?:ARG|ENV)$/i.test(instruction)) continue;
-    const { variables, isRead } = variablesIn(rest, escape);
+    const { variables, isRead } = variablesIn(rest, sign);
     const pairs = variables.map(({ name, value }) => ({ name, size: grownSize(value, sizeOf) }));
     // The rest of the line, which is in no pair, counts for each variable.
     const others = size - pairs.reduce((sum, pair) => sum + pair.size, 0);
     for (const pair of pairs) {
       const before = sizes.get(pair.name) ?? 0;
-      const after = Math.max(others + pair.size, before);
+      const after = Math.max(others + pair.size, given.get(pair.name) ?? 0, before);
       sizes.set(pair.name, after);
       variablesSize += after - before;
     }
@@ -85,12 +115,11 @@ function grownSize(text: string, sizeOf: SizeOf): number {
  */
 function variablesIn(
   text: string,
-  escape: string,
+  sign: string,
 ): {
   readonly variables: readonly { readonly name: string; readonly value: string }[];
   readonly isRead: boolean;
 } {
-  const sign = escape === "`" ? "`" : "\\\\";
   const word = `"(?:${sign}.|[^"${sign}])*"|'[^']*'|${sign}.|[^\\s"'${sign}]`;
   const form = new RegExp(`(?<=^|\\s)(\\w+)=((?:${word})*)`, "gs");
   const variables = [...text.matchAll(form)].map(([, name = "", value = ""]) => ({ name, value }));
@@ -101,15 +130,14 @@ function variablesIn(
   return { variables: [{ name, value }], isRead: !oddBlank.test(text) && !value.includes("=") };
 }
 
-/** The instructions, each as one line, without comments. */
-function joined(lines: readonly string[], escape: string): string[] {
+/** The instructions, each as one line, without comments. `continued` matches a sign at the end. */
+function joined(lines: readonly string[], continued: RegExp): string[] {
   const instructions: string[] = [];
   let unfinished: string | null = null;
   for (const line of lines) {
-    if (/^\s*(?:#|$)/.test(line)) continue;
-    const trimmed = line.trimEnd();
-    const isContinued = trimmed.endsWith(escape);
-    const text: string = (unfinished ?? "") + (isContinued ? trimmed.slice(0, -1) : line);
+    if (ignoredForm.test(line)) continue;
+    const isContinued = continued.test(line);
+    const text: string = (unfinished ?? "") + line.replace(continued, "$1");
     if (!isContinued) instructions.push(text);
     unfinished = isContinued ? text : null;
   }
