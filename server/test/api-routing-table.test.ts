@@ -180,6 +180,44 @@ test("after refresh what is committed is what is found, without a notification",
   assert.equal(routes.find(api.projectId, "one")?.live?.releaseId, releaseId);
 });
 
+test("what is told while the read of earlier news ends is read, too", async (t) => {
+  const api = await startManagementApi(t);
+  const one = await create(api, "one");
+  const two = await create(api, "two");
+  let tell: (payload: string) => void = () => undefined;
+  const listen: ConstructorParameters<typeof Routes>[0]["notifications"]["listen"] = (
+    channel,
+    take,
+  ) => {
+    if (channel === "apps") tell = take;
+    return () => undefined;
+  };
+  const routes = new Routes({
+    clock: systemClock,
+    db: api.db,
+    notifications: { listen },
+    log: silentLog,
+  });
+  await routes.start();
+  t.after(() => routes.stop());
+  for (let steps = 0; steps < 30; steps++) {
+    await promote(api, one);
+    const releaseId = await promote(api, two);
+    const stopListening = routes.onChange((appId) => {
+      if (appId !== one.appId) return;
+      stopListening();
+      let step = Promise.resolve();
+      for (let count = 0; count < steps; count++) step = step.then(() => undefined);
+      void step.then(() => tell(two.appId));
+    });
+    tell(one.appId);
+    await until(
+      `the news is read that comes ${steps} steps later`,
+      () => routes.byAppId(two.appId)?.live?.releaseId === releaseId,
+    );
+  }
+});
+
 test("an app whose stored settings cannot be read is logged with the field, and all others take calls", async (t) => {
   const api = await startManagementApi(t);
   const one = await create(api, "one");

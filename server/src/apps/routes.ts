@@ -171,9 +171,7 @@ export class Routes {
     if (payload === null) this.#pending.everything = true;
     // The payload is an id of the type that the set has.
     else ids.add(payload as AppId & BuildId);
-    this.#working ??= this.#readAllPending().finally(() => {
-      this.#working = undefined;
-    });
+    this.#working ??= this.#readAllPending();
   }
 
   async #readAllPending(): Promise<void> {
@@ -181,29 +179,28 @@ export class Routes {
     const onFailure = (error: unknown, attempt: number): void =>
       this.#options.log.warn({ err: error, attempt }, "routes could not be read; trying again");
     const options = { ...readRetries, clock: this.#clock, signal, onFailure };
-    let hasRead: boolean;
-    do {
-      // When the table stops, `retry` returns undefined.
-      hasRead = (await retry(options, () => this.#readPending())) === true;
-    } while (hasRead);
+    while (this.#isAnyPending && !signal.aborted) await retry(options, () => this.#readPending());
+    // This is one step with the check, so that nothing can become pending in between.
+    this.#working = undefined;
   }
 
-  /** Reads what is pending; returns false when nothing was. */
-  async #readPending(): Promise<boolean> {
+  async #readPending(): Promise<void> {
     const selection = this.#takePending();
-    if (selection === undefined) return false;
     try {
       await this.#read(selection);
-      return true;
     } catch (error) {
       this.#putBack(selection);
       throw error;
     }
   }
 
-  #takePending(): RouteSelection | undefined {
+  get #isAnyPending(): boolean {
     const { everything, appIds, buildIds } = this.#pending;
-    if (!everything && appIds.size === 0 && buildIds.size === 0) return undefined;
+    return everything || appIds.size > 0 || buildIds.size > 0;
+  }
+
+  #takePending(): RouteSelection {
+    const { everything, appIds, buildIds } = this.#pending;
     const selection = { everything, appIds: [...appIds], buildIds: [...buildIds] };
     this.#pending.everything = false;
     appIds.clear();
