@@ -64,7 +64,10 @@ export function callRecordOf(call: FinishedCall, endOfReplica: string | null = n
   };
 }
 
-/** An answer of 4xx or 5xx is a failure, as with async runs; so is a call that broke off. */
+/**
+ * An answer of 4xx or 5xx is a failure, and so is a call that broke off. Unlike that of an async
+ * run, an answer of 3xx is a success: the caller can follow it.
+ */
 export function stateOf({
   outcome,
   status,
