@@ -2,6 +2,7 @@
 // data folder is lost: every run that was accepted before the backup is there and ends, secrets can
 // be read, files of the storage are there, and apps answer without a new build.
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -84,6 +85,9 @@ function load(platform: PlatformProcess) {
 
 test("a backup taken under load gives every accepted run, the secrets, the files and the apps", async (t) => {
   const { platform, runs } = await openTeller(t);
+  const storage = join(platform.dataDir, "storage", "large");
+  const large = randomBytes(30_000_000);
+  await writeFile(storage, large);
   const folder = temporaryFolder(t, "backup");
   const env = { SLIPWAY_DATA_DIR: platform.dataDir };
   const slipway = commandsAt(t, { cwd: folder, env });
@@ -141,4 +145,5 @@ test("a backup taken under load gives every accepted run, the secrets, the files
   assert.deepEqual(result, { number: 7, word: "secret" });
   const kept = (await (await platform.call("teller", "kept", {})).json()) as { result: unknown };
   assert.equal(kept.result, "a text");
+  assert.ok((await readFile(storage)).equals(large), "a large file is there");
 });

@@ -6,11 +6,10 @@ import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { pipeline } from "node:stream/promises";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
-import { startTar } from "#lib/tar.ts";
+import { isWritten, startTar } from "#lib/tar.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 import {
   migrationsOf,
@@ -130,13 +129,15 @@ async function restorePart(
   if (name !== partNames.files) return;
   const options = ["-x", "-p", "--numeric-owner"];
   await using tar = await startTar(options, settings.dataDir, signal);
-  const writing = pipeline(Readable.from(content), tar.input);
-  // When tar has failed, its message says more than the broken pipe.
-  await writing.catch(async (error: unknown) => {
-    await tar.end;
-    throw error;
+  let isReading = true;
+  // Tar ends before the last zeros of its archive, which are read all the same.
+  for await (const chunk of content) isReading &&= await isWritten(tar.input, chunk);
+  tar.input.end();
+  await tar.end.catch((error: unknown) => {
+    signal.throwIfAborted();
+    const why = error instanceof Error ? error.message : String(error);
+    throw new CannotStart(`The files could not be unpacked: ${why}.`, { cause: error });
   });
-  await tar.end;
 }
 
 type Takers = {
