@@ -5,6 +5,7 @@ import { statfsSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { dirname, resolve } from "node:path";
 import { boundedAnswer } from "./bounded-answer.ts";
+import { backupsCheck } from "./doctor-backups.ts";
 import { databaseCheck } from "./doctor-database.ts";
 import { dockerCheck, type Finding } from "./doctor-docker.ts";
 import type { Machine } from "./machine.ts";
@@ -43,6 +44,7 @@ export const checks: readonly Check[] = [
   { name: "platform", run: platformCheck },
   { name: "public URL", run: publicUrlCheck },
   { name: "database", run: databaseCheck },
+  { name: "backups", run: backupsCheck },
 ];
 
 function gitCheck(): Finding {

@@ -1,4 +1,5 @@
-// Reads the settings of backups: for whom they are encrypted, and the object store they may be in.
+// Reads the settings of backups: for whom they are encrypted, where they go, and the object
+// store they may be in.
 import { Secret } from "#lib/secret.ts";
 import type { PlatformSettingName, SettingReader } from "./config-table.ts";
 
@@ -19,12 +20,18 @@ export function readBackup({
     .split(",")
     .map((key) => key.trim())
     .filter((key) => key !== "");
-  if (accessKeyId === null || secretAccessKey === null) return { publicKeys, s3: null };
+  const to = text("SLIPWAY_BACKUP_TO");
+  if (to !== null && publicKeys.length === 0) {
+    refuse(
+      "SLIPWAY_BACKUP_TO needs SLIPWAY_BACKUP_PUBLIC_KEYS, for which backups are encrypted. slipway backup --new-key backup.key makes a key.",
+    );
+  }
+  if (accessKeyId === null || secretAccessKey === null) return { publicKeys, to, s3: null };
   const s3 = {
     endpoint: url("SLIPWAY_BACKUP_S3_ENDPOINT") ?? "",
     region: text("SLIPWAY_BACKUP_S3_REGION") ?? "",
     accessKeyId: new Secret(accessKeyId),
     secretAccessKey: new Secret(secretAccessKey),
   };
-  return { publicKeys, s3 };
+  return { publicKeys, to, s3 };
 }

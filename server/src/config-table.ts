@@ -221,6 +221,13 @@ export const settingTable = {
   SLIPWAY_SECRET_KEY: secret(null).about(
     "Key that encrypts secrets at rest: 64 hexadecimal digits. To rotate it, give several, separated by commas: the first encrypts, all decrypt. Default: generated once and kept in the data folder.",
   ),
+  SLIPWAY_BACKUP_TO: text(null).about(
+    "Folder that the platform backs itself up into, on a schedule: a path, relative to the folder in which the platform is started, or an address such as s3://bucket/slipway. Default: no scheduled backups.",
+  ),
+  SLIPWAY_BACKUP_HOURS: integer("24", 1, 720).about("Hours between two scheduled backups."),
+  SLIPWAY_BACKUPS_KEPT: integer("14", 1, 10_000).about(
+    "How many scheduled backups are kept; older ones are removed after a newer one has succeeded.",
+  ),
   SLIPWAY_BACKUP_PUBLIC_KEYS: list("").about(
     "Public keys that backups are encrypted for, separated by commas; each begins with age1. The private key of one of them opens a backup. slipway backup --new-key makes a pair.",
   ),

@@ -101,6 +101,8 @@ export function readConfig(environment: Environment) {
     /** Null: stored in a file of the data folder. */
     secretKeys: parseSecretKeys(text("SLIPWAY_SECRET_KEY")),
     backup: readBackup({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
+    backupHours: integer("SLIPWAY_BACKUP_HOURS"),
+    backupsKept: integer("SLIPWAY_BACKUPS_KEPT"),
     webhookAllow: parseList(text("SLIPWAY_WEBHOOK_ALLOW")),
     people: readPeople({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
     metrics: readMetrics({ text, refuse }),

@@ -1,5 +1,6 @@
 // Defines the metrics: maps the parts' counters to Prometheus names, and serves them where the
 // settings say. A part of `platform.ts`. docs/guides/monitoring.md explains them to operators.
+import type { ScheduledBackups } from "#backups/backup-schedule.ts";
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
 import type { Driver } from "#drivers/driver.ts";
@@ -37,6 +38,8 @@ export type MeasuredParts = {
   readonly replicaUses: () => Promise<ReplicaUses>;
   readonly counts: DatabaseCounts;
   readonly health: Health;
+  /** Null: none are scheduled. */
+  readonly backups: ScheduledBackups | null;
 };
 
 type Parts = MeasuredParts &
@@ -91,6 +94,21 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
   addReplicaUse(metrics, parts);
   addWork(metrics, parts);
   addStores(metrics, parts);
+  addBackups(metrics, parts);
+}
+
+function addBackups(metrics: Metrics, { backups }: Parts): void {
+  if (backups === null) return;
+  metrics.gauge(
+    "slipway_backup_timestamp_seconds",
+    "When the newest scheduled backup began, in seconds since 1970; 0: there is none.",
+    () => (backups.lastMs ?? 0) / 1000,
+  );
+  metrics.counter(
+    "slipway_backup_failures_total",
+    "Scheduled backups that failed.",
+    () => backups.failures,
+  );
 }
 
 function addCalls(metrics: Metrics, { proxy, records }: Parts): void {

@@ -19,6 +19,7 @@ import type { Foundation } from "#store/foundation.ts";
 import { openStore } from "#store/open.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
+import { openBackups } from "./platform-backups.ts";
 import { openCalls } from "./platform-calls.ts";
 import { openChosenDriver } from "./platform-driver.ts";
 import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
@@ -129,6 +130,7 @@ async function assemble(
 
   queue = await openBuildsOver(settings, { ...areas, trial: scheduler });
   startRollOuts({ ...foundation, ...calls, ...identity.membership, routes });
+  const backups = openBackups(config, foundation);
   await lifecycle.start();
   health.serve(lifecycle, () => listener.isShared);
   await openMetrics(config, {
@@ -141,6 +143,7 @@ async function assemble(
     driver,
     health,
     guard,
+    backups,
   });
   return { baseUrl: urls.baseUrl, lost, replicas: () => countReplicas(scheduler) };
 }

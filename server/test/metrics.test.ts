@@ -52,6 +52,8 @@ test("what happened is counted, and dashboard and guide name only what is served
   const { platform, scrape } = await openPlatform(t, {
     SLIPWAY_GIT_URL: gitUrl,
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
+    SLIPWAY_BACKUP_TO: "/nowhere/backups",
+    SLIPWAY_BACKUP_PUBLIC_KEYS: "age1any",
   });
   const { appId, status, log } = await deploy(platform, {
     name: "hello",
@@ -72,6 +74,8 @@ test("what happened is counted, and dashboard and guide name only what is served
   const expected: Readonly<Record<string, number>> = {
     slipway_ready: 1,
     slipway_driver_up: 1,
+    slipway_backup_timestamp_seconds: 0,
+    slipway_backup_failures_total: 1,
     'slipway_webhook_attempts_total{result="delivered"}': 1,
     [`slipway_calls_total{${app},status="2xx"}`]: 2,
     slipway_call_duration_seconds_count: 2,

@@ -22,7 +22,7 @@ export function readBackupAddress(address: string, s3: S3Settings | null): Backu
 }
 
 /** Reads the address of a folder: a path, or s3://bucket/prefix. Throws `CannotStart`. */
-function readBackupFolder(address: string, s3: S3Settings | null): BackupFolder {
+export function readBackupFolder(address: string, s3: S3Settings | null): BackupFolder {
   if (!address.startsWith("s3:")) return new LocalFolder(resolve(address));
   const [, bucket, path = ""] =
     /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(address) ?? [];

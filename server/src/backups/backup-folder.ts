@@ -11,6 +11,9 @@ export interface BackupFolder {
   /** Keeps what `fill` writes, once it is complete; returns its length. */
   write(name: string, fill: (to: Writable) => Promise<void>): Promise<number>;
   read(name: string): Promise<Readable>;
+  /** The names of all files there, backups or not. No order. */
+  list(): Promise<readonly string[]>;
+  remove(name: string): Promise<void>;
 }
 
 /** A backup in the folder where it is, or will be. */

@@ -1,7 +1,7 @@
 // Keeps backups in a folder of this machine. A backup that is being written has another name until
 // it is complete and on the disk.
 import { createReadStream, createWriteStream, existsSync } from "node:fs";
-import { rm, stat } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -22,11 +22,7 @@ export class LocalFolder implements BackupFolder {
   }
 
   async check(name: string): Promise<void> {
-    const isFolder = await stat(this.#path).then(
-      (found) => found.isDirectory(),
-      () => false,
-    );
-    if (!isFolder) throw new CannotStart(`The folder ${this.#path} does not exist. Create it.`);
+    await this.#requireFolder();
     if (!existsSync(this.addressOf(name))) return;
     throw new CannotStart(`${this.addressOf(name)} exists already. Give another name.`);
   }
@@ -56,5 +52,22 @@ export class LocalFolder implements BackupFolder {
     );
     if (!isFile) throw new CannotStart(`There is no backup ${path}.`);
     return createReadStream(path);
+  }
+
+  async list(): Promise<readonly string[]> {
+    await this.#requireFolder();
+    return await readdir(this.#path);
+  }
+
+  async remove(name: string): Promise<void> {
+    await rm(this.addressOf(name), { force: true });
+  }
+
+  async #requireFolder(): Promise<void> {
+    const isFolder = await stat(this.#path).then(
+      (found) => found.isDirectory(),
+      () => false,
+    );
+    if (!isFolder) throw new CannotStart(`The folder ${this.#path} does not exist. Create it.`);
   }
 }

@@ -77,6 +77,17 @@ export class S3Folder implements BackupFolder {
     return Readable.fromWeb(response.body as NodeWebStream<Uint8Array>);
   }
 
+  async list(): Promise<readonly string[]> {
+    const objects = await this.#asked(() =>
+      this.#client.listObjects("/", this.#prefix, undefined, { delimiter: "/" }),
+    );
+    return (objects ?? []).map(({ Key }) => Key.slice(this.#prefix.length));
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#asked(() => this.#client.deleteObject(this.#prefix + name));
+  }
+
   async #upload(key: string, from: Readable): Promise<number> {
     const uploadId = await this.#asked(() => this.#client.getMultipartUploadId(key));
     try {

@@ -1,0 +1,140 @@
+// Makes backups on a schedule: when the newest one in the folder is old enough, the program of
+// `slipway backup` runs beside the platform, and older ones are removed after it has succeeded.
+// What is due is read from the folder, so that a restart neither skips nor repeats a backup.
+import { join } from "node:path";
+import { runCommand } from "#lib/command.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { Lifecycle } from "#lib/lifecycle.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import { oneLine } from "#lib/one-line.ts";
+import { writeFileSafely } from "#lib/write-file.ts";
+import type { BackupFolder } from "./backup-folder.ts";
+
+export type ScheduleOptions = {
+  readonly folder: BackupFolder;
+  readonly everyHours: number;
+  /** How many backups are kept. */
+  readonly kept: number;
+  readonly dataDir: string;
+  /** The command that makes a backup, without its address; and its whole environment. */
+  readonly program: readonly [string, ...string[]];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly log: Log;
+  readonly clock: Clock;
+};
+
+/** What `slipway doctor` and metrics say of scheduled backups. */
+export type ScheduledBackups = {
+  /** Milliseconds since the Unix epoch; null: there is none. */
+  lastMs: number | null;
+  failures: number;
+};
+
+/** How often the folder is looked at, and so how soon a failed backup is tried again. */
+const intervalMs = 600_000;
+/** A backup that takes longer has hung, or no schedule could keep up with it. */
+const backupMs = 12 * 3_600_000;
+const hourMs = 3_600_000;
+/** Enough for the message of the program. */
+const messageLengthMax = 1_000;
+
+/** Names sort by time. */
+const nameForm = /^slipway-(\d{4}-\d{2}-\d{2}T)(\d{2})-(\d{2})-(\d{2}Z)\.age$/;
+
+/** What a scheduled backup that was killed has left. */
+const unfinishedForm = /^slipway-.+\.age\.unfinished-\d+$/;
+
+/** The name of a scheduled backup that begins now. */
+function scheduledName(nowMs: number): string {
+  return `slipway-${new Date(nowMs).toISOString().slice(0, 19).replaceAll(":", "-")}Z.age`;
+}
+
+/** When the scheduled backup of this name began; null: the name is none of the schedule's. */
+function timeOfName(name: string): number | null {
+  const [, day = "", hour = "", minute = "", second = ""] = nameForm.exec(name) ?? [];
+  return day === "" ? null : Date.parse(`${day}${hour}:${minute}:${second}`);
+}
+
+/**
+ * Whether a backup is due in a folder with these names, and what to remove after the next one.
+ * Pure.
+ */
+export function planBackups(
+  names: readonly string[],
+  { nowMs, everyHours, kept }: { nowMs: number; everyHours: number; kept: number },
+): { readonly lastMs: number | null; readonly isDue: boolean; readonly spare: readonly string[] } {
+  const own = names.filter((name) => timeOfName(name) !== null).toSorted();
+  // A machine whose clock was ahead has made names of a time to come, which count for nothing.
+  const past = own.map((name) => timeOfName(name) ?? 0).filter((ms) => ms <= nowMs);
+  const lastMs = past.at(-1) ?? null;
+  const isDue = lastMs === null || nowMs - lastMs >= everyHours * hourMs;
+  const older = own.slice(0, Math.max(0, own.length - kept));
+  return { lastMs, isDue, spare: [...older, ...names.filter((name) => unfinishedForm.test(name))] };
+}
+
+/** Starts and stops with the platform. */
+export function startBackupSchedule(
+  options: ScheduleOptions,
+  lifecycle: Lifecycle,
+): ScheduledBackups {
+  const { folder, everyHours, kept, log, clock } = options;
+  const state: ScheduledBackups = { lastMs: null, failures: 0 };
+  const plan = async () =>
+    planBackups(await folder.list(), { nowMs: clock.now(), everyHours, kept });
+  const turn = async (signal: AbortSignal): Promise<void> => {
+    let failure: string | null;
+    try {
+      const { isDue, lastMs } = await plan();
+      state.lastMs = lastMs;
+      if (!isDue) return;
+      failure = await makeBackup(options, signal);
+    } catch (error) {
+      failure = error instanceof Error ? error.message : String(error);
+    }
+    if (signal.aborted) return;
+    if (failure === null) {
+      const { lastMs, spare } = await plan();
+      state.lastMs = lastMs;
+      for (const name of spare) await folder.remove(name);
+      log.info({ folder: folder.addressOf(""), removed: spare.length }, "made a backup");
+    } else {
+      state.failures += 1;
+      log.error({ reason: failure }, "a scheduled backup failed; it is tried again in 10 minutes");
+    }
+    noteOutcome(options, { lastMs: state.lastMs, failure });
+  };
+  const loop = new Loop({ name: "backups", turn, intervalMs, waitsForClock: true, log, clock });
+  loop.startWithin(lifecycle);
+  return state;
+}
+
+/** Null: it is made; else why it is not. */
+async function makeBackup(options: ScheduleOptions, signal: AbortSignal): Promise<string | null> {
+  const { folder, program, environment, dataDir, clock } = options;
+  let message = "";
+  const end = await runCommand({
+    command: [...program, folder.addressOf(scheduledName(clock.now()))],
+    cwd: dataDir,
+    environment,
+    signal,
+    timeoutMs: backupMs,
+    clock,
+    onLine: (stream, line) => {
+      if (stream === "stderr") message = `${message}${line}\n`.slice(-messageLengthMax);
+    },
+  });
+  if (end.kind === "exited" && end.exitCode === 0) return null;
+  const how = end.kind === "exited" ? `exit code ${end.exitCode}` : end.kind;
+  return oneLine(message.trim()) || `the backup ended: ${how}`;
+}
+
+/** Writes a file into the data folder, which `slipway doctor` reads. */
+function noteOutcome(
+  { dataDir, clock }: ScheduleOptions,
+  { lastMs, failure }: { readonly lastMs: number | null; readonly failure: string | null },
+): void {
+  const at = new Date(clock.now()).toISOString();
+  const last = lastMs === null ? null : new Date(lastMs).toISOString();
+  writeFileSafely(join(dataDir, "backup.json"), `${JSON.stringify({ at, last, failure })}\n`);
+}
