@@ -74,7 +74,8 @@ async function endPlatform({ dataDir, drainSeconds }: Config): Promise<FolderLoc
       if (!(error instanceof FolderInUse)) throw error;
       const { pid } = error;
       const nowMs = clock.monotonicMs();
-      if (asked === null && pid !== null && holdsLock(pid, lockFile)) {
+      // Another one may have taken over from the one that was asked.
+      if (pid !== null && pid !== asked && holdsLock(pid, lockFile)) {
         process.kill(pid, "SIGTERM");
         asked = pid;
       } else if (asked === null && nowMs >= startedMs + unknownMs) {

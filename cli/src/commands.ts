@@ -382,6 +382,11 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Restore a backup into an empty data folder and database.",
     load: async () => (await import("./backup.ts")).restore,
   },
+  restart: {
+    topic: "Platform",
+    about: "Start it again, such as with a new version; no call is refused.",
+    load: async () => (await import("./restart.ts")).restart,
+  },
   service: {
     topic: "Platform",
     about: "Let systemd run the platform, from the start of the machine on.",

@@ -1,6 +1,6 @@
 // `slipway up`: runs the platform of this machine in the background, waits until it is ready, and
 // signs this command line in.
-import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, openSync, closeSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -35,7 +35,7 @@ installs its packages and creates a database, a project and tokens; commands the
 Settings are environment variables (slipway start --help). Stop it with slipway down.`;
 
 /** What the platform wrote at its first start. */
-type Bootstrap = {
+export type Bootstrap = {
   readonly baseUrl: string;
   /** Where it listens on this machine. */
   readonly localUrl: string;
@@ -65,13 +65,12 @@ export const up = command({
     }
     const bootstrap =
       (await alreadyRunning(installation, machine)) ?? (await start(installation, machine));
-    const log = `Its log is ${logFileOf(installation)}. To stop it: slipway down`;
-    await greet(bootstrap, log, { given, installation, machine });
+    await greet(bootstrap, aboutLog(installation), { given, installation, machine });
   },
 });
 
 /** A command that starts the platform, on this machine. */
-type Start = {
+export type Start = {
   readonly given: Given;
   readonly installation: Installation;
   readonly machine: Machine;
@@ -89,15 +88,21 @@ export async function signInToService(start: Start, check: () => void): Promise<
   await greet(bootstrap, aboutService, start);
 }
 
-function checkActive(): void {
+/** Throws when systemd does not run the service. */
+export function checkActive(): void {
   if (isActive()) return;
   throw new Refused(
     "The platform of this data folder is the service slipway, which does not run. Start it: systemctl start slipway. Its log: journalctl -u slipway",
   );
 }
 
+/** What to say about a platform that is no service. */
+export function aboutLog(installation: Installation): string {
+  return `Its log is ${logFileOf(installation)}. To stop it: slipway down`;
+}
+
 /** Signs in, and says where everything is. */
-async function greet(
+export async function greet(
   bootstrap: Bootstrap,
   log: string,
   { given, installation, machine }: Start,
@@ -126,12 +131,22 @@ async function greet(
 }
 
 async function start(installation: Installation, machine: Machine): Promise<Bootstrap> {
+  return await inTurn(installation, machine, async () => {
+    // Another command has started it until now.
+    const bootstrap = await alreadyRunning(installation, machine);
+    return bootstrap ?? (await startAlone(installation, machine));
+  });
+}
+
+/** Does something that no other command does at the same time. */
+export async function inTurn<Result>(
+  installation: Installation,
+  machine: Machine,
+  act: () => Promise<Result>,
+): Promise<Result> {
   const endTurn = await turn(installation, machine);
   try {
-    // Another command has started it until now.
-    return (
-      (await alreadyRunning(installation, machine)) ?? (await startAlone(installation, machine))
-    );
+    return await act();
   } finally {
     endTurn();
   }
@@ -156,10 +171,15 @@ async function turn({ dataDir }: Installation, machine: Machine): Promise<() => 
   }
 }
 
-async function startAlone(installation: Installation, machine: Machine): Promise<Bootstrap> {
+/** Starts the platform, by default as a process of its own; call it in turn. */
+export async function startAlone(
+  installation: Installation,
+  machine: Machine,
+  begin: Begin = beginAlone,
+): Promise<Bootstrap> {
   setUp(installation);
   const beganMs = performance.now();
-  if (!(await startPlatform(installation, machine))) {
+  if (!(await startPlatform(installation, machine, begin))) {
     const late = `Another platform uses ${installation.dataDir}, but does not answer. To stop it: slipway down`;
     return await othersReadiness(installation, machine, { check: () => undefined, late });
   }
@@ -204,7 +224,10 @@ async function othersReadiness(
 }
 
 /** What runs on this data folder; null when nothing answers, or only what another user runs. */
-async function running(installation: Installation, machine: Machine): Promise<Bootstrap | null> {
+export async function running(
+  installation: Installation,
+  machine: Machine,
+): Promise<Bootstrap | null> {
   const bootstrap = readBootstrap(installation);
   if (bootstrap === null) return null;
   if (isPortOfStranger(bootstrap.localUrl, bootstrapFile(installation))) return null;
@@ -245,20 +268,24 @@ function setUp({ root, isCheckout }: Installation): void {
 }
 
 /** Resolves when it says that it is ready; with false when another platform has the data folder. */
-async function startPlatform(installation: Installation, machine: Machine): Promise<boolean> {
+async function startPlatform(
+  installation: Installation,
+  machine: Machine,
+  begin: Begin,
+): Promise<boolean> {
   const { root, cwd, dataDir, node, platform } = installation;
   const logFile = logFileOf(installation);
   const log = openLog(dataDir, logFile);
   const bounded = pathToFileURL(join(root, "tools/bounded-log.mjs"));
   bounded.search = new URLSearchParams({ file: logFile }).toString();
-  const child = spawn(node, ["--import", bounded.href, ...platform], {
+  const begun = begin({
+    program: [node, "--import", bounded.href, ...platform],
     cwd,
-    env: platformEnvironment(machine, installation),
-    detached: true,
-    stdio: ["ignore", log, log],
+    environment: platformEnvironment(machine, installation),
+    logFile,
+    log,
   });
   closeSync(log);
-  if (child.pid !== undefined) buildDashboard(installation, child.pid);
   const progress = new Progress(machine);
   const onInterrupt = (): void => {
     progress.clear();
@@ -269,7 +296,7 @@ async function startPlatform(installation: Installation, machine: Machine): Prom
   // Before the listener that ends this process.
   process.prependListener("SIGINT", onInterrupt);
   try {
-    if (!(await readiness(child, { logFile, progress }))) {
+    if (!(await readiness(begun, { installation, progress }))) {
       // The other one still writes there.
       if (existsSync(`${logFile}.1`)) renameSync(`${logFile}.1`, logFile);
       return false;
@@ -278,8 +305,40 @@ async function startPlatform(installation: Installation, machine: Machine): Prom
     process.off("SIGINT", onInterrupt);
     progress.clear();
   }
-  child.unref();
   return true;
+}
+
+/** How the platform is started. */
+export type PlatformProgram = {
+  readonly program: readonly string[];
+  readonly cwd: string;
+  readonly environment: NodeJS.ProcessEnv;
+  /** Gets what it prints, and is open for that as `log`. */
+  readonly logFile: string;
+  readonly log: number;
+};
+
+/** A platform that is starting. */
+export type Begun = {
+  /** Undefined: it is not known yet. */
+  pid(): number | undefined;
+  /** True when it has ended; also an error that says why it did not even begin. */
+  failure(): Error | boolean;
+};
+
+type Begin = (program: PlatformProgram) => Begun;
+
+function beginAlone({ program, cwd, environment, log }: PlatformProgram): Begun {
+  const [file = "", ...words] = program;
+  const stdio = ["ignore", log, log] as const;
+  const child = spawn(file, words, { cwd, env: environment, detached: true, stdio: [...stdio] });
+  let failure: Error | null = null;
+  child.on("error", (error) => (failure = error));
+  child.unref();
+  return {
+    pid: () => child.pid,
+    failure: () => failure ?? (child.exitCode !== null || child.signalCode !== null),
+  };
 }
 
 /** A new one; the one before is kept beside it. */
@@ -296,17 +355,22 @@ function openLog(dataDir: string, logFile: string): number {
 }
 
 async function readiness(
-  child: ChildProcess,
-  { logFile, progress }: { readonly logFile: string; readonly progress: Progress },
+  begun: Begun,
+  { installation, progress }: { readonly installation: Installation; readonly progress: Progress },
 ): Promise<boolean> {
-  let failure: Error | null = null;
-  child.on("error", (error) => (failure = error));
+  const logFile = logFileOf(installation);
   const beganMs = performance.now();
+  let pid: number | undefined;
   for (;;) {
+    const failure = begun.failure();
     const printed = readFileSync(logFile, "utf8");
     if (/^slipway ready /m.test(printed)) return true;
     const elapsedMs = performance.now() - beganMs;
-    if (failure !== null || child.exitCode !== null || child.signalCode !== null) {
+    if (pid === undefined && begun.pid() !== undefined) {
+      pid = begun.pid() ?? 0;
+      buildDashboard(installation, pid);
+    }
+    if (failure !== false) {
       if (/ is already using the data folder /.test(printed)) return false;
       throw new Refused(
         `${lastLogLines(printed)}\n\nThe platform did not start; see above. Its log: ${logFile}. To check this machine: slipway doctor`,

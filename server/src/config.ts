@@ -187,6 +187,8 @@ export function dataPaths(dataDir: string) {
     /** The name of the driver that runs the apps. */
     driverFile: join(dataDir, "driver"),
     lockFile: join(dataDir, "slipway.lock"),
+    /** How `slipway restart` wants the next platform to be started. */
+    successorFile: join(dataDir, "successor.json"),
     postgresDir: join(dataDir, "postgres"),
     /** Clones while a build runs, and checkouts that are kept for the next builds. */
     sourcesDir: join(dataDir, "sources"),

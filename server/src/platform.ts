@@ -14,6 +14,7 @@ import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
 import { openListener } from "#proxy/open.ts";
+import type { Listener } from "#proxy/server.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { openStore } from "#store/open.ts";
@@ -43,6 +44,8 @@ export type Platform = {
    * has taken over its database.
    */
   readonly lost: Promise<string>;
+  /** The socket, which may be handed on to another platform. */
+  readonly listener: Listener;
   /** The number of running replicas, also after `stop`. */
   replicas(): number;
   /**
@@ -145,7 +148,7 @@ async function assemble(
     guard,
     backups,
   });
-  return { baseUrl: urls.baseUrl, lost, replicas: () => countReplicas(scheduler) };
+  return { baseUrl: urls.baseUrl, lost, listener, replicas: () => countReplicas(scheduler) };
 }
 
 type Areas = { readonly foundation: Foundation; readonly management: OpenedManagement };

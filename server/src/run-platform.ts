@@ -8,7 +8,9 @@ import { helpText } from "./config-help.ts";
 import { startPlatform, type Platform } from "./platform.ts";
 import { closeInheritedDescriptors } from "#lib/inherited-descriptors.ts";
 import { createLog, type Log } from "#lib/log.ts";
+import { handOver, hasPredecessor, predecessorEnds } from "./successor.ts";
 import { systemClock } from "#lib/clock.ts";
+import { withDeadline } from "#lib/with-deadline.ts";
 
 /**
  * Runs the platform until a signal ends it. Returns the exit code: 0 after a clean stop, 1
@@ -49,6 +51,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   const signalled = firstSignal();
   let platform: Platform;
   try {
+    if (hasPredecessor(config.inheritedSocket) && !(await isTurnHere(signalled))) return 0;
     platform = await startPlatform(config, log);
   } catch (error) {
     if (error instanceof CannotStart) process.stderr.write(`${error.message}\n`);
@@ -58,7 +61,13 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   process.stdout.write(`slipway ready ${platform.baseUrl}\n`);
   if (process.stdout.isTTY) process.stdout.write(nextSteps(config, platform));
   const lost = platform.lost.then((message) => ({ message }));
-  const reason = await Promise.race([signalled, lost]);
+  const { listener } = platform;
+  const { successorFile: file } = dataPaths(config.dataDir);
+  const succeeded = handOver({ file, server: listener.server, log }).then(() => {
+    listener.isShared = true;
+    return "SIGUSR2" as const;
+  });
+  const reason = await Promise.race([signalled, lost, succeeded]);
   if (typeof reason === "string") {
     log.info({ signal: reason }, "stopping");
     return stop(platform, log);
@@ -66,6 +75,19 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   process.stderr.write(`${reason.message}\n`);
   await stop(platform, log);
   return 1;
+}
+
+/**
+ * Longer than any platform takes to stop: it gives running calls, and runs, up to twelve hours
+ * each.
+ */
+const predecessorMs = 25 * 3_600_000;
+
+/** Waits until the platform that has started this one has ended; false: a signal came first. */
+async function isTurnHere(signalled: Promise<unknown>): Promise<boolean> {
+  const hasEnded = predecessorEnds().then(() => true);
+  const isStopped = signalled.then(() => false);
+  return await withDeadline(systemClock, predecessorMs, Promise.race([hasEnded, isStopped]));
 }
 
 function isForPeople({ logFormat }: Config): boolean {

@@ -1,13 +1,19 @@
-// A restart of the platform on a socket that outlives it, as systemd holds one, under a load of
-// calls, streams, WebSockets and async runs on connections that are used again: none fails. In full
-// with `SLIPWAY_TEST_LOAD=<calls a second>`.
+// A restart of the platform on a socket that outlives it, as systemd holds one or as a platform
+// hands it to its successor, under a load of calls, streams, WebSockets and async runs on
+// connections that are used again: none fails. In full with `SLIPWAY_TEST_LOAD=<calls a second>`.
 import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { emptyDatabase } from "./support/database.ts";
+import { freePorts } from "./support/free-ports.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { LoadOfCalls } from "./support/load-of-calls.ts";
 import { deployLoaded } from "./support/loaded-app.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
-import type { PlatformProcess } from "./support/platform-process.ts";
+import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { commandsAt } from "./support/slipway-command.ts";
+import { templateName } from "./support/test-server.ts";
 import { until } from "./support/until.ts";
 
 const callsPerSecond = Number(process.env["SLIPWAY_TEST_LOAD"] ?? "40");
@@ -55,43 +61,96 @@ async function assertSucceeded(platform: PlatformProcess, runs: readonly string[
   }
 }
 
+/** Restarts the platform again and again while it is called. */
+async function restartUnderLoad(
+  t: TestContext,
+  platform: PlatformProcess,
+  restart: () => Promise<void>,
+): Promise<void> {
+  const { apiUrl, projectId } = platform.bootstrap;
+  const load = new LoadOfCalls({
+    urlOf: () => `${apiUrl}/v4/${projectId}/loaded`,
+    callsPerSecond,
+    hasRuns: true,
+  });
+  t.after(() => load.end());
+  const isCalled = async (): Promise<void> => {
+    const before = load.answered;
+    const areAnswered = (): boolean => load.answered > before + callsPerSecond;
+    await until("calls are answered", areAnswered, { deadlineMs });
+  };
+  await isCalled();
+  for (let count = 0; count < restarts; count++) {
+    await restart();
+    await isCalled();
+  }
+  const { runs, failures, ...counts } = await load.end();
+  t.diagnostic(JSON.stringify({ ...counts, runs: runs.length, failures: failures.length }));
+  assert.deepEqual(failures, []);
+  assert.ok(counts.calls > 0 && counts.streams > 0 && counts.sockets > 0 && runs.length > 0);
+  await assertSucceeded(platform, runs);
+}
+
+const scaling = { maxReplicaCount: 1, cooldownPeriodSeconds: 600 };
+
 test(
   "restarts on a socket that is held fail no call, stream, WebSocket or async run",
   { timeout: 240_000 },
   async (t) => {
     const git = await startGitServer(t);
     const { socket, port } = holdSocket(t);
-    const platform = await startPlatformOnTestServer(
-      t,
-      { SLIPWAY_GIT_URL: git.urlTemplate, SLIPWAY_PORT: String(port) },
-      { socket },
-    );
-    await deployLoaded(platform, git, { maxReplicaCount: 1, cooldownPeriodSeconds: 600 });
-    const { apiUrl, projectId } = platform.bootstrap;
-    assert.equal(new URL(apiUrl).port, String(port));
-    const load = new LoadOfCalls({
-      urlOf: () => `${apiUrl}/v4/${projectId}/loaded`,
-      callsPerSecond,
-      hasRuns: true,
-    });
-    t.after(() => load.end());
-    for (let restart = 0; restart < restarts; restart++) {
-      const answered = load.answered;
-      await until("calls are answered", () => load.answered > answered + callsPerSecond, {
-        deadlineMs,
-      });
+    const settings = { SLIPWAY_GIT_URL: git.urlTemplate, SLIPWAY_PORT: String(port) };
+    const platform = await startPlatformOnTestServer(t, settings, { socket });
+    assert.equal(new URL(platform.bootstrap.apiUrl).port, String(port));
+    await deployLoaded(platform, git, scaling);
+    await restartUnderLoad(t, platform, async () => {
       assert.equal(await platform.end("SIGTERM"), 0, platform.output());
       await platform.restart({ socket });
-    }
-    const answered = load.answered;
-    await until("calls are answered", () => load.answered > answered + callsPerSecond, {
-      deadlineMs,
     });
-    const report = await load.end();
-    const { runs, failures, ...counts } = report;
-    t.diagnostic(JSON.stringify({ ...counts, runs: runs.length, failures: failures.length }));
-    assert.deepEqual(failures, []);
-    assert.ok(report.calls > 0 && report.streams > 0 && report.sockets > 0 && runs.length > 0);
-    await assertSucceeded(platform, runs);
+  },
+);
+
+test(
+  "slipway restart has the platform start its successor, and fails no call either",
+  { timeout: 240_000 },
+  async (t) => {
+    const git = await startGitServer(t);
+    const [port = ""] = await freePorts(1);
+    const url = await emptyDatabase(t, { template: templateName });
+    const settings = {
+      SLIPWAY_GIT_URL: git.urlTemplate,
+      SLIPWAY_PORT: port,
+      SLIPWAY_DATABASE_URL: url.reveal(),
+      SLIPWAY_DRIVER: "process",
+    };
+    const platform = await startPlatform(t, settings);
+    const { dataDir } = platform;
+    const slipway = commandsAt(t, {
+      env: { ...settings, SLIPWAY_DATA_DIR: dataDir, SLIPWAY_TOKEN: "" },
+    });
+    const pidOf = (): string => readFileSync(join(dataDir, "slipway.pid"), "utf8");
+    try {
+      await deployLoaded(platform, git, scaling);
+      await restartUnderLoad(t, platform, async () => {
+        const before = pidOf();
+        const { code, stderr } = await slipway(["restart"]).ended;
+        assert.equal(code, 0, stderr);
+        assert.match(stderr, /The platform runs at http/);
+        assert.notEqual(pidOf(), before);
+        assert.ok(!existsSync(join(dataDir, "successor.json")), "it may hold secrets");
+      });
+      assert.ok(platform.hasEnded());
+      const last = pidOf();
+      const broken = slipway(["restart"], {
+        env: { ...settings, SLIPWAY_DATA_DIR: dataDir, SLIPWAY_LOG_LEVEL: "loud" },
+      });
+      const { code, stderr } = await broken.ended;
+      assert.equal(code, 1);
+      assert.match(stderr, /SLIPWAY_LOG_LEVEL/);
+      assert.equal(pidOf(), last, "the one of before goes on");
+      assert.equal((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200);
+    } finally {
+      await slipway(["down"]).ended;
+    }
   },
 );
