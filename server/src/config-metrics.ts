@@ -1,5 +1,5 @@
 // The settings for serving metrics, read for config.ts.
-import { isIP } from "node:net";
+import { isLoopback } from "#lib/client-address.ts";
 import { Secret } from "#lib/secret.ts";
 import type { SettingReader } from "./config-table.ts";
 
@@ -38,8 +38,4 @@ export function readMetrics(reader: SettingReader): MetricsConfig | null {
     return reader.refuse(`SLIPWAY_METRICS_ADDRESS is "${address}", which ${problem}.`);
   }
   return { host: plainHost, port: Number(port), token: token === null ? null : new Secret(token) };
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }

@@ -49,6 +49,21 @@ export const settingTable = {
   SLIPWAY_PORT: integer("7070", 0, 65535).about(
     "Port for everything: management API, app calls, dashboard; 0 picks any free port.",
   ),
+  SLIPWAY_TLS_CERTIFICATE: list("").about(
+    "File with a certificate and its chain (PEM), which opens the HTTPS port, for HTTP/1.1 and HTTP/2; several files, separated by commas, are chosen by host name. Files that change are read again; SLIPWAY_PUBLIC_URL must be an https URL.",
+  ),
+  SLIPWAY_TLS_KEY: list("").about(
+    "File with the key of that certificate (PEM, without a passphrase); as many as there are certificates, in the same order.",
+  ),
+  SLIPWAY_TLS_PORT: integer("443", 0, 65535).about(
+    "Port of HTTPS, at the address of SLIPWAY_HOST; 0 picks any free port.",
+  ),
+  SLIPWAY_HSTS_SECONDS: integer("0", 0, 63_072_000).about(
+    "How long browsers that came over HTTPS use nothing else for that host name (Strict-Transport-Security); 0: they are not told.",
+  ),
+  SLIPWAY_REDIRECT_TO_HTTPS: boolean("false").about(
+    "Whether other machines get no answers over plain HTTP: pages are redirected to HTTPS, everything else is refused. This machine and trusted proxies are still answered.",
+  ),
   SLIPWAY_PUBLIC_URL: url(null).about(
     "URL at which users reach the platform, if it is behind a proxy or a host name; default: built from host and port.",
   ),

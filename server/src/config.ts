@@ -7,6 +7,7 @@ import { readBackup } from "./config-backup.ts";
 import { readMetrics } from "./config-metrics.ts";
 import { readPeople } from "./config-people.ts";
 import { readInheritedSocket } from "./config-socket.ts";
+import { readTls } from "./config-tls.ts";
 import { settingTable, type PlatformSettingName } from "./config-table.ts";
 import { AppHosts } from "#lib/app-hosts.ts";
 import { closestName } from "#lib/closest-name.ts";
@@ -38,12 +39,23 @@ export function readConfig(environment: Environment) {
   const size = (name: PlatformSettingName, unit: number) =>
     text(name) === null ? null : integer(name) * unit;
   const databaseUrl = text("SLIPWAY_DATABASE_URL");
+  const publicUrl = parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL"));
   return Object.freeze({
     host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
     port: integer("SLIPWAY_PORT"),
     inheritedSocket: readInheritedSocket({ environment, pid: process.pid, refuse }),
     /** Null: derived from host and port once the platform listens. No trailing slash. */
-    publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
+    publicUrl,
+    /** Null: there is no HTTPS port. Paths are relative to the working directory. */
+    tls: readTls({
+      text,
+      refuse,
+      list: (name) => parseList(text(name)),
+      port: integer("SLIPWAY_TLS_PORT"),
+      hstsSeconds: integer("SLIPWAY_HSTS_SECONDS"),
+      redirects: parseBoolean("SLIPWAY_REDIRECT_TO_HTTPS", text("SLIPWAY_REDIRECT_TO_HTTPS") ?? ""),
+      publicUrl,
+    }),
     announcements: announcementsOf(text),
     trustedProxies: new TrustedProxies(
       parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES")),

@@ -154,8 +154,11 @@ type ApiSetting = "deploysPerMinute" | "announcements" | "requestsPerMinute" | "
 
 /** Opens the management API, which does not listen yet. */
 export async function openApi(
-  config: Pick<Config, ApiSetting>,
-  { lifecycle, ...parts }: Omit<ApiParts, ApiSetting> & Pick<Foundation, "lifecycle">,
+  config: Pick<Config, ApiSetting | "tls">,
+  {
+    lifecycle,
+    ...parts
+  }: Omit<ApiParts, ApiSetting | "hstsSeconds"> & Pick<Foundation, "lifecycle">,
 ): Promise<FastifyInstance> {
   const { deploysPerMinute, announcements, requestsPerMinute, trustedProxies } = config;
   const api = createApi({
@@ -164,6 +167,7 @@ export async function openApi(
     announcements,
     requestsPerMinute,
     trustedProxies,
+    hstsSeconds: config.tls?.hstsSeconds ?? 0,
   });
   await api.ready();
   lifecycle.onClose("api", () => api.close());

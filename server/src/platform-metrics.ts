@@ -16,6 +16,7 @@ import type { ReplicaUses } from "#scheduler/replica-use.ts";
 import type { ReplicaUse } from "#scheduler/usage-sampler.ts";
 import { serveMetrics } from "#metrics/server.ts";
 import { statusClasses } from "#proxy/call-meter.ts";
+import type { Certificates } from "#proxy/certificates.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { CallRecords } from "#runs/call-records.ts";
 import type { Runs } from "#runs/runs.ts";
@@ -40,6 +41,8 @@ export type MeasuredParts = {
   readonly health: Health;
   /** Null: none are scheduled. */
   readonly backups: ScheduledBackups | null;
+  /** Null: there is no HTTPS port. */
+  readonly certificates: Pick<Certificates, "endsAtMs"> | null;
 };
 
 type Parts = MeasuredParts &
@@ -88,6 +91,12 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
     "slipway_driver_up",
     "1 while the driver can run replicas; 0, for example, while the Docker engine does not answer.",
     () => (driver.outage() === null ? 1 : 0),
+  );
+  const { certificates } = parts;
+  metrics.gauge(
+    "slipway_tls_certificate_end_seconds",
+    "When the certificate of HTTPS that ends first does so, in seconds since 1970.",
+    () => (certificates === null ? [] : certificates.endsAtMs / 1000),
   );
   addCalls(metrics, parts);
   addReplicas(metrics, parts);

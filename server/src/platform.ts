@@ -114,14 +114,15 @@ async function assemble(
   const calls = await openCallsOver(settings, { ...areas, storeRefusal, onStep });
   const { scheduler, runs } = calls;
   const health = new Health({ db, clock, storeRefusal });
-  const { port, listener } = await listen(config, {
+  const { port, listener, tls } = await listen(config, {
     ...calls,
     management,
     health,
     ownUrls,
     lifecycle,
   });
-  guard.addOwnListener({ host: config.host, port });
+  for (const own of tls === null ? [port] : [port, tls.port])
+    guard.addOwnListener({ host: config.host, port: own });
   await opened.onListening?.(port);
   const drainMs = config.drainSeconds * 1000;
   lifecycle.onClose("running runs", () => runs.drain(drainMs), { waitMs: drainMs + runsDrainMs });
@@ -147,6 +148,7 @@ async function assemble(
     health,
     guard,
     backups,
+    certificates: tls?.certificates ?? null,
   });
   return { baseUrl: urls.baseUrl, lost, listener, replicas: () => countReplicas(scheduler) };
 }

@@ -27,6 +27,7 @@ test("every setting that the guides for operators name is one", () => {
   for (const name of [
     "backup-and-restore.md",
     "behind-a-tls-proxy.md",
+    "domains-and-tls.md",
     "monitoring.md",
     "upgrading.md",
   ]) {

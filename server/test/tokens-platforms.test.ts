@@ -57,7 +57,7 @@ async function openSecond(
     fallbackUpgrade: noOtherSockets,
     isAppHost: (host) => proxy.admission.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
-    handlePlain: (client, request) => proxy.handlePlain(client, request),
+    handlePlain: (client, request) => proxy.handleRead(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: (request, response) => api.routing(request, response),
     clock: systemClock,

@@ -34,7 +34,7 @@ const listener = createListener({
   fallbackUpgrade: noOtherSockets,
   isAppHost: (host) => proxy.admission.isAppHost(host),
   handle: (request, response) => proxy.handle(request, response),
-  handlePlain: (client, request) => proxy.handlePlain(client, request),
+  handlePlain: (client, request) => proxy.handleRead(client, request),
   upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
   fallback: (_request, response) => response.writeHead(404).end(),
   trustedProxies,

@@ -28,7 +28,7 @@ export const rules: readonly Rule[] = [
     metrics: /^(metrics|replica-use)/,
     people: /^people-/,
     proxy:
-      /^(callers|web-apps|restart-|roll-outs|log-sockets|changes-under-load|faults-clients|guide-tls)/,
+      /^(callers|web-apps|restart-|roll-outs|log-sockets|changes-under-load|faults-clients|guide-tls|tls-)/,
     pushes: /^(pushes|tag-deploys|git-hooks-api|shared-folder-pushes)/,
     runs: /^(async-|reclaimed-runs|run-reasons|runs-wait|file-runs)/,
     scheduler: /^(scheduler|replica-|platforms-at-once|plans-|gpus|hardware|roll-outs|callers)/,
@@ -71,7 +71,7 @@ export const rules: readonly Rule[] = [
   { changed: /^docs\/guides\/(backup|upgrading|secrets)/, tests: /^guide-backup/ },
   { changed: /^docs\/guides\/(deploying|roll-outs)/, tests: /^changes-under-load/ },
   { changed: /^docs\/guides\/web-apps/, tests: /^guide-web-apps/ },
-  { changed: /^docs\/guides\/behind-a-tls-proxy/, tests: /^guide-tls-proxy/ },
+  { changed: /^docs\/guides\/(behind-a-tls|domains-and-tls)/, tests: /^guide-tls-proxy/ },
   { changed: /^docs\/guides\/command-line/, tests: /^(cli-call-refusals|cli-plain-output)/ },
   { changed: /^server\/test\/old-folder\//, tests: /^upgrade-data-folder/ },
   { changed: /^server\/test\/support\/driver-runtime\//, tests: /^drivers-/ },

@@ -80,6 +80,8 @@ export type ApiParts = {
   /** The maximum number of requests per minute of one token or person. */
   readonly requestsPerMinute: number;
   readonly trustedProxies: TrustedProxies;
+  /** For `Strict-Transport-Security` of encrypted answers; 0: they have none. */
+  readonly hstsSeconds: number;
   /** The checks behind `/healthz` and `/readyz`. */
   readonly health: {
     /** Why the platform does not serve requests: it is starting or stopping; null: it serves. */

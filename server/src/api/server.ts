@@ -68,7 +68,13 @@ export function createApi(parts: ApiParts): FastifyInstance {
 }
 
 /** Opens an instance that reads requests as the API does, and sets the headers of every answer. */
-function openInstance({ trustedProxies, log, clock }: ApiParts): FastifyInstance {
+function openInstance({ trustedProxies, hstsSeconds, log, clock }: ApiParts): FastifyInstance {
+  const setHeaders = (request: FastifyRequest, reply: FastifyReply): void => {
+    void reply.header("x-request-id", request.id);
+    setSecurityHeaders(reply);
+    if (hstsSeconds > 0 && trustedProxies.peerOf(request.raw.socket).isEncrypted)
+      void reply.header("strict-transport-security", `max-age=${hstsSeconds}`);
+  };
   const api = fastify({
     logger: false,
     genReqId: () => randomUUID(),
@@ -80,8 +86,7 @@ function openInstance({ trustedProxies, log, clock }: ApiParts): FastifyInstance
       maxParamLength: pathPartLengthMax,
     },
     frameworkErrors: (error: FastifyError, request, reply) => {
-      void reply.header("x-request-id", request.id);
-      setSecurityHeaders(reply);
+      setHeaders(request, reply);
       void sendFault(faultOf(error, request.id), reply, log);
     },
   });
@@ -96,8 +101,7 @@ function openInstance({ trustedProxies, log, clock }: ApiParts): FastifyInstance
   readForms(api);
   readUnreadBodies(api, clock);
   api.addHook("onRequest", (request, reply, done) => {
-    void reply.header("x-request-id", request.id);
-    setSecurityHeaders(reply);
+    setHeaders(request, reply);
     done();
   });
   return api;

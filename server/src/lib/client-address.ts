@@ -20,3 +20,11 @@ export function networkOf(address: string): string {
   const bytes = ipaddr.parse(plain).toByteArray();
   return `${ipaddr.fromByteArray([...bytes.slice(0, 8), ...Array<number>(8).fill(0)]).toString()}/64`;
 }
+
+/** True for `localhost`, and for addresses at which a machine reaches itself. */
+export function isLoopback(host: string): boolean {
+  const plain = plainAddress(host);
+  return (
+    plain === "localhost" || plain === "::1" || (isIP(plain) === 4 && plain.startsWith("127."))
+  );
+}

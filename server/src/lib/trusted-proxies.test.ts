@@ -43,8 +43,12 @@ const rows: readonly Row[] = [
 test("the last address that no trusted proxy has is the client's", () => {
   for (const [remoteAddress, forwardedFor, address, proxies] of rows) {
     const peer = remoteAddress ?? "unknown";
-    const origin = trusted.peerOf({ remoteAddress }).originOf(forwardedFor);
-    assert.deepEqual(origin, { address, peer, proxies }, `${peer} says ${forwardedFor}`);
+    for (const isEncrypted of [false, true]) {
+      const connection = { remoteAddress, encrypted: isEncrypted };
+      const origin = trusted.peerOf(connection).originOf(forwardedFor);
+      const expected = { address, peer, proxies, isEncrypted };
+      assert.deepEqual(origin, expected, `${peer} says ${forwardedFor}`);
+    }
   }
 });
 
@@ -63,7 +67,12 @@ test("a connection's other end is judged once", () => {
 });
 
 test("of a field that proxies add to, what the client wrote is not taken", () => {
-  const origin = (proxies: number) => ({ address: "198.51.100.1", peer: "10.1.2.3", proxies });
+  const origin = (proxies: number) => ({
+    address: "198.51.100.1",
+    peer: "10.1.2.3",
+    proxies,
+    isEncrypted: false,
+  });
   const form = /^https?$/;
   assert.equal(believed(origin(0), "https", form), undefined);
   assert.equal(believed(origin(1), undefined, form), undefined);

@@ -17,10 +17,14 @@ export type Origin = {
    * believed.
    */
   readonly proxies: number;
+  /** The connection is encrypted: it was accepted by the platform's own HTTPS port. */
+  readonly isEncrypted: boolean;
 };
 
 /** The other end of a connection; whether it is a trusted proxy is looked up once. */
 export type Peer = {
+  /** See `Origin`. */
+  readonly isEncrypted: boolean;
   /**
    * Returns the origin of a request. `forwardedFor`: the values of its X-Forwarded-For, joined by
    * commas.
@@ -28,7 +32,11 @@ export type Peer = {
   readonly originOf: (forwardedFor: string | undefined) => Origin;
 };
 
-type Connection = { readonly remoteAddress?: string | undefined };
+type Connection = {
+  readonly remoteAddress?: string | undefined;
+  /** Set by connections with TLS. */
+  readonly encrypted?: boolean;
+};
 
 /** The proxies of a setting: addresses and CIDR ranges, already validated. */
 export class TrustedProxies {
@@ -48,16 +56,18 @@ export class TrustedProxies {
   peerOf(connection: Connection): Peer {
     return getOrInsert(this.#peers, connection, () => {
       const address = connection.remoteAddress ?? "unknown";
-      const direct: Origin = { address, peer: address, proxies: 0 };
+      const isEncrypted = connection.encrypted === true;
+      const direct: Origin = { address, peer: address, proxies: 0, isEncrypted };
       return {
+        isEncrypted,
         originOf: this.#has(address)
-          ? (forwardedFor) => this.#walk(address, forwardedFor)
+          ? (forwardedFor) => this.#walk(direct, forwardedFor)
           : () => direct,
       };
     });
   }
 
-  #walk(peer: string, forwardedFor = ""): Origin {
+  #walk({ peer, isEncrypted }: Origin, forwardedFor = ""): Origin {
     const addresses = forwardedFor.split(",");
     let address = peer;
     let proxies = 0;
@@ -67,7 +77,7 @@ export class TrustedProxies {
       if (next === null) break;
       address = next;
     }
-    return { address, peer, proxies };
+    return { address, peer, proxies, isEncrypted };
   }
 
   #has(address: string): boolean {

@@ -27,6 +27,17 @@ export function addedFields(list: readonly string[], options: AddedOptions = {})
 /** No fields, for requests that name no app. */
 export const nothingAdded = addedFields([]);
 
+/** The fields with one that has browsers use only HTTPS for the host name from now on. */
+export function withHsts(
+  { list, replacesCors, ofAssets }: AddedFields,
+  seconds: number,
+): AddedFields {
+  return addedFields([...list, "Strict-Transport-Security", `max-age=${seconds}`], {
+    replacesCors,
+    ofAssets: ofAssets === null ? null : withHsts(ofAssets, seconds),
+  });
+}
+
 /** The content type of a script, a style sheet or a font. */
 const assetForm =
   /^content-type:[ \t]*(?:text\/(?:javascript|css)|application\/(?:x-)?javascript|font\/|application\/(?:x-)?font-)/im;

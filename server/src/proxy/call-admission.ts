@@ -7,7 +7,7 @@ import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Origin } from "#lib/trusted-proxies.ts";
-import { nothingAdded } from "./added-fields.ts";
+import { nothingAdded, withHsts } from "./added-fields.ts";
 import { authorizeCall, type CallAuthenticator } from "./authorize.ts";
 import type { HttpClient } from "./client.ts";
 import { addedToAnswers, preflightAnswer } from "./cors.ts";
@@ -37,6 +37,8 @@ export type AdmissionParts = {
   readonly routes: CalledRoutes;
   readonly tokens: CallAuthenticator;
   readonly appHosts: AppHosts;
+  /** For `Strict-Transport-Security` of encrypted answers; 0: they have none. */
+  readonly hstsSeconds: number;
   readonly log: Log;
 };
 
@@ -69,6 +71,9 @@ export class CallAdmission {
     const route = app === null ? undefined : this.#find(app);
     const request = { route, fields, hasOwnHost: hostApp !== null };
     client.added = app === null ? nothingAdded : addedToAnswers(request);
+    const { hstsSeconds } = this.#parts;
+    if (hstsSeconds > 0 && client.peer.isEncrypted)
+      client.added = withHsts(client.added, hstsSeconds);
     const preflight = preflightAnswer(client.method, request, runId);
     if (preflight instanceof Fault) return preflight;
     if (preflight !== null && preflight !== "app") {

@@ -4,12 +4,14 @@
 import { METHODS, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { newRunId } from "#lib/ids.ts";
-import { tokenForm } from "./fields.ts";
+import { fieldList, tokenForm } from "./fields.ts";
+import type { OwnAnswer } from "./refusal.ts";
 
 /** An error of Node's parser, with the bytes where it occurred. */
 export type ParseError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-type Refusal = {
+/** A refusal: the status with its reason phrase, and further field lines. */
+export type Refusal = {
   /** The code and the reason phrase. */
   readonly status: string;
   readonly message: string;
@@ -27,7 +29,7 @@ const firstLineBytesMax = 512;
 const methodForm = new RegExp(`^(${tokenForm}) [\\x21-\\x7e]+ HTTP/1\\.[01]\r?\n`);
 
 /** The refusal that RFC 9112, 3.2 requires. */
-const noHost: Refusal = {
+export const noHost: Refusal = {
   status: "400 Bad Request",
   message: "The request has no Host header: send the name of the platform in one.",
 };
@@ -132,17 +134,25 @@ export function tunnel(): ParseError {
   return Object.assign(new Error("CONNECT is not supported."), { code: tunnelCode });
 }
 
-/** Answers a request that is not served, then closes the connection. */
-export function refuseUnfit(response: ServerResponse, { status, message }: Refusal): void {
-  const body = JSON.stringify({ message });
-  const fields = [
+/** The refusal as an answer. */
+export function answerTo({ status, message, fields = "" }: Refusal): OwnAnswer {
+  const body = Buffer.from(JSON.stringify({ message }));
+  const ownFields = [
     ["Content-Type", "application/json"],
-    ["Content-Length", String(Buffer.byteLength(body))],
+    ["Content-Length", String(body.length)],
     ["X-Request-Id", newRunId()],
-    ["Connection", "close"],
   ];
-  const statusCode = Number(status.slice(0, 3));
-  response.writeHead(statusCode, fields.flat());
+  return {
+    status: Number(status.slice(0, 3)),
+    fields: [...ownFields.flat(), ...fieldList(fields)],
+    body,
+  };
+}
+
+/** Answers a request that is not served, then closes the connection. */
+export function refuseUnfit(response: ServerResponse, refusal: Refusal): void {
+  const { status, fields, body } = answerTo(refusal);
+  response.writeHead(status, [...fields, "Connection", "close"]);
   response.end(body);
 }
 
@@ -185,13 +195,15 @@ function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
   return { status: "400 Bad Request", message: "The request is not HTTP/1.1." };
 }
 
-function notAllowed(method: string): Refusal {
+/** The refusal of a method that nobody here may use. */
+export function notAllowed(method: string): Refusal {
   const allowed = "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS";
   const message = `The method ${method} is not allowed. Methods are written in capitals: ${allowed}.`;
   return { status: "405 Method Not Allowed", message, fields: `Allow: ${allowed}\r\n` };
 }
 
-function tooLong(head: string): Refusal {
+/** The refusal of a head that is too long. `head`: its text, in the form of HTTP/1.1. */
+export function tooLong(head: string): Refusal {
   const status = "431 Request Header Fields Too Large";
   const max = `The head of the request is longer than ${headBytesMax} bytes`;
   if (!isFullOfCookies(head)) return { status, message: `${max}.` };

@@ -11,7 +11,7 @@ import type { ClientUser, HeadGiven, HttpClient } from "./client.ts";
 import type { Deadlines } from "./deadlines.ts";
 import { sendRefusal, type OwnAnswer } from "./refusal.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
-import { RequestBody, type BodyUser } from "./request-body.ts";
+import { sendBody, type BodyUser, type RequestBody } from "./request-body.ts";
 import type { RequestFields } from "./request-fields.ts";
 import { readWhole } from "./whole-body.ts";
 
@@ -57,22 +57,15 @@ export class NodeClient implements HttpClient {
   }
 
   send(connection: ReplicaConnection, head: string, user: BodyUser): RequestBody | null {
-    const { contentLength, isChunked, expectsContinue } = this.#parts.fields;
-    if (contentLength <= 0 && !isChunked) {
-      connection.write(`${head}\r\n`);
-      return null;
-    }
-    const expectLine = expectsContinue ? "Expect: 100-continue\r\n" : "";
-    const body = new RequestBody({
-      request: this.#request,
+    const request = this.#request;
+    const { fields } = this.#parts;
+    return sendBody(head, {
+      request,
+      trailers: () => request.rawTrailers,
       connection,
-      head: `${head}${expectLine}\r\n`,
-      isChunked,
-      expectsContinue,
+      fields,
       user,
     });
-    body.start();
-    return body;
   }
 
   readBody(bytesMax: number, nowMs: number): Promise<Buffer | Fault> {

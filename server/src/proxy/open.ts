@@ -3,14 +3,22 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isIP, SocketAddress, type AddressInfo } from "node:net";
 import { CannotStart } from "#lib/cannot-start.ts";
+import { Loop } from "#lib/loop.ts";
 import type { AppHosts } from "#lib/app-hosts.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
+import { Certificates, type CertificateFiles } from "./certificates.ts";
+import { HttpsRedirect } from "./https-redirect.ts";
 import type { ProxyOptions } from "./proxy-options.ts";
 import { Proxy } from "./proxy.ts";
-import { createListener, type FallbackUpgrade, type Listener } from "./server.ts";
+import {
+  createListener,
+  type FallbackUpgrade,
+  type Listener,
+  type TlsListenerParts,
+} from "./server.ts";
 
 export type ProxySettings = {
   readonly trustedProxies: TrustedProxies;
@@ -19,6 +27,16 @@ export type ProxySettings = {
   readonly lineLength: number;
   /** The maximum body size of a call. */
   readonly bodyLimitBytes: number;
+  readonly tls: Pick<TlsSettings, "hstsSeconds"> | null;
+};
+
+type TlsSettings = {
+  readonly port: number;
+  readonly files: readonly [CertificateFiles, ...CertificateFiles[]];
+  /** How long browsers are to use only HTTPS for a host; 0: they are not told. */
+  readonly hstsSeconds: number;
+  /** Plain requests of other machines are sent to the encrypted port. */
+  readonly redirects: boolean;
 };
 
 export type ListenerSettings = {
@@ -29,9 +47,20 @@ export type ListenerSettings = {
   /** How long calls may keep running when the platform stops. */
   readonly drainSeconds: number;
   readonly trustedProxies: TrustedProxies;
+  readonly publicUrl: string | null;
+  /** Null: there is no encrypted port. */
+  readonly tls: TlsSettings | null;
 };
 
-type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appHosts"> & {
+/** What the listener has opened. */
+type OpenedListener = {
+  readonly listener: Listener;
+  readonly port: number;
+  /** Null: there is no encrypted port. */
+  readonly tls: { readonly port: number; readonly certificates: Certificates } | null;
+};
+
+type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appHosts" | "hstsSeconds"> & {
   readonly lifecycle: Lifecycle;
 };
 
@@ -45,51 +74,93 @@ type ListenerParts = {
   readonly log: Log;
 };
 
+/** How often the files of certificates are read. */
+const certificatesEveryMs = 10_000;
 /** The extra time to close connections, after the time for running calls. */
 const listenerCloseMs = 10_000;
 
 /** Creates the proxy; it takes calls once a listener passes them to it. */
 export function openProxy(settings: ProxySettings, { lifecycle, ...parts }: ProxyParts): Proxy {
-  const { trustedProxies, appHosts, lineLength, bodyLimitBytes } = settings;
+  const { trustedProxies, appHosts, lineLength, bodyLimitBytes, tls } = settings;
+  const hstsSeconds = tls?.hstsSeconds ?? 0;
   const limits = { lineLengthMax: lineLength, bodyBytesMax: bodyLimitBytes };
-  const proxy = new Proxy({ ...parts, trustedProxies, appHosts, limits });
+  const proxy = new Proxy({ ...parts, trustedProxies, appHosts, limits, hstsSeconds });
   lifecycle.onClose("proxy", () => proxy.close());
   return proxy;
 }
 
-/** Listens; returns also the port. Throws `CannotStart` when the address is not available. */
+/** Listens. Throws `CannotStart` when an address or a certificate cannot be used. */
 export async function openListener(
   settings: ListenerSettings,
   parts: ListenerParts,
-): Promise<{ readonly listener: Listener; readonly port: number }> {
-  const { host, port, drainSeconds, trustedProxies } = settings;
+): Promise<OpenedListener> {
+  const { host, port, drainSeconds, trustedProxies, inheritedSocket } = settings;
   const { proxy, fallback, fallbackUpgrade, lifecycle, clock, log } = parts;
+  const tls = openTls(settings, parts);
   const listener = createListener({
     isAppHost: (host) => proxy.admission.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
-    handlePlain: (client, request) => proxy.handlePlain(client, request),
+    handlePlain: (client, request) => proxy.handleRead(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback,
     fallbackUpgrade,
+    ...(tls === null ? {} : { tls }),
     trustedProxies,
     clock,
   });
   const drainMs = drainSeconds * 1000;
+  lifecycle.onCloseLast("listener", () => listener.close());
+  lifecycle.onClose("running calls", () => listener.drain({ drainMs }), {
+    waitMs: drainMs + listenerCloseMs,
+  });
+  const remedy =
+    inheritedSocket === null
+      ? "Set SLIPWAY_HOST or SLIPWAY_PORT."
+      : "If it is slipway.socket, which has other settings: sudo slipway service install";
+  const address = await listenAt(
+    { host, port, remedy },
+    async (at) => (await listenOnInherited(listener, settings, log)) ?? listener.listen(at),
+  );
+  if (settings.tls === null || tls === null) return { listener, port: address.port, tls: null };
+  const tlsAt = {
+    host,
+    port: settings.tls.port,
+    remedy: "Set SLIPWAY_HOST or SLIPWAY_TLS_PORT.",
+  };
+  const tlsAddress = await listenAt(tlsAt, (at) => listener.listenTls(at));
+  const { certificates } = tls;
+  return { listener, port: address.port, tls: { port: tlsAddress.port, certificates } };
+}
+
+/** Reads the certificates, and reads them again as long as the platform runs. */
+function openTls(
+  { tls, publicUrl, trustedProxies }: ListenerSettings,
+  { proxy, lifecycle, clock, log }: ListenerParts,
+): TlsListenerParts | null {
+  if (tls === null) return null;
+  const certificates = new Certificates(tls.files, { log, clock });
+  const turn = (): Promise<void> => certificates.look();
+  const name = "certificates";
+  new Loop({ name, turn, intervalMs: certificatesEveryMs, clock, log }).startWithin(lifecycle);
+  return {
+    certificates,
+    handleRead: (client, call) => proxy.handleRead(client, call),
+    redirect:
+      tls.redirects && publicUrl !== null ? new HttpsRedirect({ publicUrl, trustedProxies }) : null,
+  };
+}
+
+type ListenAt = { readonly host: string; readonly port: number; readonly remedy: string };
+
+async function listenAt(
+  { host, port, remedy }: ListenAt,
+  listen: (at: { host: string; port: number }) => Promise<{ readonly port: number }>,
+): Promise<{ readonly port: number }> {
   try {
-    const address =
-      (await listenOnInherited(listener, settings, log)) ?? (await listener.listen({ host, port }));
-    lifecycle.onCloseLast("listener", () => listener.close());
-    lifecycle.onClose("running calls", () => listener.drain({ drainMs }), {
-      waitMs: drainMs + listenerCloseMs,
-    });
-    return { listener, port: address.port };
+    return await listen({ host, port });
   } catch (error) {
     if (!(error instanceof Error && "code" in error)) throw error;
     const reason = error.code === "EADDRINUSE" ? "another program has that port" : error.message;
-    const remedy =
-      settings.inheritedSocket === null
-        ? "Set SLIPWAY_HOST or SLIPWAY_PORT."
-        : "If it is slipway.socket, which has other settings: sudo slipway service install";
     const message = `The platform cannot listen on ${host}, port ${port}: ${reason}. ${remedy}`;
     throw new CannotStart(message, { cause: error });
   }

@@ -15,6 +15,7 @@ import { PlainReader, type PlainRequest } from "./plain-request.ts";
 import { answerBytes, refusalOf, type OwnAnswer } from "./refusal.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
 import type { BodyUser } from "./request-body.ts";
+import { dropConnection } from "./slow-clients.ts";
 
 /** The parts that all plain connections share. */
 export type PlainParts = {
@@ -89,7 +90,7 @@ export class PlainConnection extends Timed implements HttpClient {
   /** Node closes the socket after an error, so `#onClose` does all there is to do. */
   readonly #onError = (): void => undefined;
   /** The client has read nothing of its answer for too long. */
-  readonly #onTimeout = (): void => void this.#socket.resetAndDestroy();
+  readonly #onTimeout = (): void => dropConnection(this.#socket);
 
   constructor(socket: Socket, parts: PlainParts) {
     super();

@@ -39,6 +39,8 @@ export type ProxyOptions = {
   /** Makes the scheduler check the app now. */
   readonly nudge: (appId: AppId) => void;
   readonly limits: ProxyLimits;
+  /** For `Strict-Transport-Security` of encrypted answers; 0 or absent: they have none. */
+  readonly hstsSeconds?: number;
   readonly log: Log;
   readonly clock: Clock;
   /** Called when a call that entered its app has ended. */

@@ -19,11 +19,11 @@ import { CalledApps } from "./called-apps.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { Client, HttpClient } from "./client.ts";
 import type { CallOutcome } from "./finished-call.ts";
+import type { ReadCall } from "./http2-server.ts";
 import { ForwardingClient, GatheredBytes } from "./forwarding.ts";
 import { notDeployed, withoutRelease } from "./authorize.ts";
 import { NodeClient } from "./node-client.ts";
 import { readPlatformFields } from "./platform-fields.ts";
-import type { PlainRequest } from "./plain-request.ts";
 import type { ProxyOptions } from "./proxy-options.ts";
 import { RequestFields } from "./request-fields.ts";
 import {
@@ -79,8 +79,8 @@ export class Proxy {
     this.#clock = clock;
     this.#deadlines = deadlines;
     const common = { deadlines, monotonicMs };
-    const { appHosts, routes, tokens } = options;
-    this.admission = new CallAdmission({ routes, tokens, appHosts, log });
+    const { appHosts, routes, tokens, hstsSeconds = 0 } = options;
+    this.admission = new CallAdmission({ routes, tokens, appHosts, hstsSeconds, log });
     this.apps = new CalledApps({
       ...common,
       routes,
@@ -119,8 +119,8 @@ export class Proxy {
     this.#take(client, originForm(request.url ?? "/"), fields);
   }
 
-  /** Answers one plain call. Never throws. */
-  handlePlain(client: HttpClient, { url, fields }: PlainRequest): void {
+  /** Answers one call whose head the listener itself has read. Never throws. */
+  handleRead(client: HttpClient, { url, fields }: ReadCall): void {
     this.#take(client, url, fields);
   }
 

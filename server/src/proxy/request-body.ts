@@ -1,8 +1,9 @@
 // Sends a call's head and body to its replica while the body arrives. Stores nothing: when the
 // replica reads slowly, the client is paused. A small body is sent in one write with the head.
-import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
 import { fieldKind } from "./fields.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
+import type { RequestFields } from "./request-fields.ts";
 
 /** The call, which is notified about its body. */
 export interface BodyUser {
@@ -14,19 +15,45 @@ export interface BodyUser {
   onBodyTooLarge(): void;
 }
 
-export type RequestBodyOptions = {
-  readonly request: IncomingMessage;
+type SentBody = {
+  /** The body as it arrives. */
+  readonly request: Readable;
+  /** Returns the trailers, once the body has ended: name, value, name, value … */
+  readonly trailers: () => readonly string[];
   readonly connection: ReplicaConnection;
+  readonly user: BodyUser;
+};
+
+type RequestBodyOptions = SentBody & {
   /** The whole head, including the empty line. */
   readonly head: string;
   readonly isChunked: boolean;
   /** The client waits for permission to send its body, so the head is sent alone. */
   readonly expectsContinue: boolean;
-  readonly user: BodyUser;
 };
 
 /** Pieces up to this size are written as text, in one write with their framing. */
 const textBytesMax = 8_192;
+
+/**
+ * Sends the head of a call, which lacks only its empty line, and its body as it arrives. Null:
+ * there is no body.
+ */
+export function sendBody(
+  head: string,
+  { fields, ...sent }: SentBody & { readonly fields: RequestFields },
+): RequestBody | null {
+  const { contentLength, isChunked, expectsContinue } = fields;
+  if (contentLength <= 0 && !isChunked) {
+    sent.connection.write(`${head}\r\n`);
+    return null;
+  }
+  const expectLine = expectsContinue ? "Expect: 100-continue\r\n" : "";
+  const fullHead = `${head}${expectLine}\r\n`;
+  const body = new RequestBody({ ...sent, head: fullHead, isChunked, expectsContinue });
+  body.start();
+  return body;
+}
 
 /** One body being sent. Call `start()` once; `stop()` when the replica wants no more of it. */
 export class RequestBody {
@@ -102,8 +129,8 @@ export class RequestBody {
 
   #end(): void {
     if (this.#isStopped) return;
-    const { connection, isChunked, request } = this.#options;
-    if (isChunked) connection.write(`${this.#head}0\r\n${trailerLines(request.rawTrailers)}\r\n`);
+    const { connection, isChunked, trailers } = this.#options;
+    if (isChunked) connection.write(`${this.#head}0\r\n${trailerLines(trailers())}\r\n`);
     else this.#sendHead();
     this.#head = "";
     this.isSent = true;

@@ -105,8 +105,8 @@ const route = { projectId: "p-0123abcd", appName: "web", disableAuth: false };
 const rootPath = "/v4/p-0123abcd/web";
 const root = `X-Forwarded-Prefix: ${rootPath}\r\n`;
 
-function originOf(peer: string, proxies: number): Origin {
-  return { address: proxies === 0 ? peer : "9.9.9.9", peer, proxies };
+function originOf(peer: string, proxies: number, isEncrypted = false): Origin {
+  return { address: proxies === 0 ? peer : "9.9.9.9", peer, proxies, isEncrypted };
 }
 
 test("what proxies before say about the client is passed on only when they are trusted", () => {

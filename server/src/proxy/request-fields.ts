@@ -202,11 +202,12 @@ export function addedLines(
   fields: RequestFields,
   { origin, route, rootPath }: LineContext,
 ): string {
-  const { peer, proxies } = origin;
+  const { peer, proxies, isEncrypted } = origin;
   // Without a trusted proxy, the client itself wrote that field, and it is not believed.
   const earlierHops = proxies === 0 ? "" : (fields.forwardedFor ?? "");
   const chain = earlierHops === "" ? peer : `${earlierHops}, ${peer}`;
-  const proto = believed(origin, fields.forwardedProto, protoForm)?.toLowerCase() ?? "http";
+  const ownProto = isEncrypted ? "https" : "http";
+  const proto = believed(origin, fields.forwardedProto, protoForm)?.toLowerCase() ?? ownProto;
   const host = believed(origin, fields.forwardedHost, hostForm) ?? fields.host;
   const hostLine = host === undefined ? "" : `X-Forwarded-Host: ${host}\r\n`;
   const tokens = route.disableAuth ? fields.authorizationLines : "";
@@ -215,8 +216,11 @@ export function addedLines(
 }
 
 function isSame(context: LineContext, other: LineContext): boolean {
-  const { peer, proxies } = context.origin;
-  const isSamePeer = peer === other.origin.peer && proxies === other.origin.proxies;
+  const { peer, proxies, isEncrypted } = context.origin;
+  const isSamePeer =
+    peer === other.origin.peer &&
+    proxies === other.origin.proxies &&
+    isEncrypted === other.origin.isEncrypted;
   return isSamePeer && context.route === other.route && context.rootPath === other.rootPath;
 }
 

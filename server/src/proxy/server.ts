@@ -1,14 +1,20 @@
-// The platform's only HTTP listener. It hands calls of apps to the proxy and everything else to a
-// fallback, without a router in between. Its limits keep strangers from holding connections open.
-// It can let running requests end before it closes.
+// The platform's only HTTP listener, on a plain port and, with certificates, on an encrypted one.
+// It hands calls of apps to the proxy and everything else to a fallback, without a router in
+// between. Its limits keep strangers from holding connections open. It can let running requests end
+// before it closes.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { AddressInfo, Server as SocketServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newRunId } from "#lib/ids.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { stopping } from "./call-faults.ts";
+import type { Certificates } from "./certificates.ts";
+import type { HttpClient } from "./client.ts";
 import { Deadlines } from "./deadlines.ts";
+import { Http2Connections, type ReadCall } from "./http2-server.ts";
+import type { HttpsRedirect } from "./https-redirect.ts";
 import {
   headBytesMax,
   OpenAnswers,
@@ -22,6 +28,7 @@ import type { PlainRequest } from "./plain-request.ts";
 import { sendRefusal } from "./refusal.ts";
 import { closeStalled, SlowBodies } from "./slow-clients.ts";
 import { isCallPath, originForm } from "./target.ts";
+import { createTlsServer } from "./tls-server.ts";
 
 type TakeRequest = (request: IncomingMessage, response: ServerResponse) => void;
 type TakeUpgrade = (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => void;
@@ -45,10 +52,20 @@ export type ListenerParts = {
   readonly fallbackUpgrade: FallbackUpgrade;
   /** Handles every other request. */
   readonly fallback: TakeRequest;
+  /** The encrypted port; absent: there is none. */
+  readonly tls?: TlsListenerParts;
   readonly trustedProxies: TrustedProxies;
   readonly clock: Clock;
   /** Overrides of the default timeouts. */
   readonly times?: Partial<ListenerTimes>;
+};
+
+export type TlsListenerParts = {
+  readonly certificates: Certificates;
+  /** Handles each call of an app that came over HTTP/2. */
+  readonly handleRead: (client: HttpClient, call: ReadCall) => void;
+  /** Says which plain connections are sent to the encrypted port; null: none. */
+  readonly redirect: HttpsRedirect | null;
 };
 
 /** Timeouts for clients, in milliseconds. */
@@ -84,6 +101,8 @@ export type Listener = {
   isShared: boolean;
   /** Resolves with the address; port 0 picks a free one. Rejects when it cannot listen. */
   listen(at: ListenAt): Promise<AddressInfo>;
+  /** The same for the encrypted port, which the listener must have. */
+  listenTls(at: ListenAt): Promise<AddressInfo>;
   /**
    * Lets running requests end for up to `drainMs`, then closes their connections. Requests on new
    * connections are answered 503; on a shared socket nothing is refused: they are served for a
@@ -126,7 +145,7 @@ const farewellMs = 5_000;
 /** On a shared socket: the part of the drain that calls have which are accepted last. */
 const lastCallsMs = 10_000;
 
-/** Creates the listener; `listen` starts it. */
+/** Creates the listener; `listen` and `listenTls` start it. */
 export function createListener(parts: ListenerParts): Listener {
   const { clock } = parts;
   const times = { ...defaultTimes, ...parts.times };
@@ -137,9 +156,11 @@ export function createListener(parts: ListenerParts): Listener {
     (request) =>
       isWebSocket(request) &&
       upgradeHandlerOf(parts, request) !== null &&
-      !shutdown.refuses(request),
+      !isRedirected(parts, request.socket) &&
+      !shutdown.refuses(request.socket),
   );
-  const open = openConnections(server);
+  const open = new Set<Duplex>();
+  keepOpenConnections(server, open);
   const answers = new OpenAnswers();
   closeStalled(server, answers, times.stalledMs);
   const deadlines = new Deadlines(clock);
@@ -149,7 +170,9 @@ export function createListener(parts: ListenerParts): Listener {
   );
   server.on("connect", (_request, socket) => answers.refuse(tunnel(), socket));
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
-  const plain = takePlain(server, { ...parts, times, deadlines, shutdown });
+  const setup = { ...parts, times, deadlines, shutdown };
+  const { plain, serveHttp1 } = takePlain(server, setup);
+  const tls = parts.tls === undefined ? null : takeTls(server, setup, { serveHttp1, open });
   const listener: Listener = {
     server,
     isShared: false,
@@ -157,6 +180,7 @@ export function createListener(parts: ListenerParts): Listener {
       listener.isShared = "descriptor" in at;
       return listen(server, at);
     },
+    listenTls: (at) => listen(must(tls, "the listener has certificates").server, at),
     drain: async ({ drainMs }) => {
       const drain: Drain = { server, remaining: new Set(open), plain, clock };
       const beganMs = clock.monotonicMs();
@@ -164,12 +188,16 @@ export function createListener(parts: ListenerParts): Listener {
       // Each answer from now on says that it is the last on its connection.
       for (const connection of plain) connection.isClosing = true;
       for (const socket of open) answers.makeLast(socket);
+      tls?.http2.drain();
       server.keepAliveTimeout = silentMs;
       if (listener.isShared) {
         const acceptMs = Math.max(drainMs - lastCallsMs, drainMs / 2);
         await sayFarewell(drain, { beganMs, acceptMs });
         // The descriptors of other processes stay open, and so does the socket.
         server.close();
+        // The encrypted port is not shared: from here on nobody accepts there.
+        tls?.server.close();
+        tls?.http2.drain();
         drain.remaining = new Set(open);
       } else {
         shutdown.remaining = drain.remaining;
@@ -178,7 +206,10 @@ export function createListener(parts: ListenerParts): Listener {
       await awaitEnds(drain, beganMs + drainMs);
       for (const socket of drain.remaining) socket.destroy();
     },
-    close: () => close(server, open),
+    close: async () => {
+      const servers = tls === null ? [server] : [server, tls.server];
+      await Promise.all(servers.map((one) => close(one, open)));
+    },
   };
   return listener;
 }
@@ -189,7 +220,8 @@ class Shutdown {
   /** The connections that may send requests; null: all. */
   remaining: ReadonlySet<Duplex> | null = null;
 
-  refuses({ socket }: IncomingMessage): boolean {
+  /** Whether requests of the connection are refused. */
+  refuses(socket: Duplex): boolean {
     return this.remaining !== null && !this.remaining.has(socket);
   }
 }
@@ -243,7 +275,7 @@ function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup)
   const serve: TakeRequest = (request, response) => {
     if (shutdown.hasBegun) response.shouldKeepAlive = false;
     answers.add(response);
-    if (shutdown.refuses(request)) {
+    if (shutdown.refuses(request.socket)) {
       return sendRefusal(response, stopping(), newRunId(), {
         deadlines,
         nowMs: clock.monotonicMs(),
@@ -251,6 +283,8 @@ function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup)
     }
     const unfit = unfitness(request);
     if (unfit !== null) return refuseUnfit(response, unfit);
+    const { redirect = null } = parts.tls ?? {};
+    if (redirect?.concerns(request.socket) === true) return redirect.answer(request, response);
     const isForApp = isCall(parts, request);
     bodies.watch(request, response, isForApp);
     if (isForApp) handle(request, response);
@@ -259,7 +293,7 @@ function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup)
   server.on("request", serve);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     // For a call, the app decides whether it wants the body, so nothing is written here.
-    if (!isCall(parts, request) && !shutdown.refuses(request) && unfitness(request) === null)
+    if (!isCall(parts, request) && !shutdown.refuses(request.socket) && unfitness(request) === null)
       response.writeContinue();
     serve(request, response);
   });
@@ -269,14 +303,12 @@ function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup)
   });
 }
 
-/** All open connections. Node itself counts neither WebSockets nor plain connections. */
-function openConnections(server: Server): ReadonlySet<Duplex> {
-  const open = new Set<Duplex>();
+/** Keeps all open connections. Node itself counts neither WebSockets nor plain connections. */
+function keepOpenConnections(server: SocketServer, open: Set<Duplex>): void {
   server.on("connection", (socket: Socket) => {
     open.add(socket);
     socket.once("close", () => open.delete(socket));
   });
-  return open;
 }
 
 type PlainSetup = ListenerParts & {
@@ -285,17 +317,25 @@ type PlainSetup = ListenerParts & {
   readonly shutdown: Shutdown;
 };
 
+type Taken = {
+  /** Always holds the connections that are still plain. */
+  readonly plain: ReadonlySet<PlainConnection>;
+  /** Makes Node's server read the connection. */
+  readonly serveHttp1: (connection: Duplex) => void;
+};
+
 /**
- * Makes each new connection a plain one. A connection that begins while the listener drains refuses
- * calls. The returned set always holds the connections that are still plain.
+ * Makes each new connection a plain one, unless it is redirected. A connection that begins while
+ * the listener drains refuses calls.
  */
-function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnection> {
+function takePlain(server: Server, setup: PlainSetup): Taken {
   const { handlePlain, trustedProxies, clock, deadlines, times, shutdown } = setup;
-  const connections = new Set<PlainConnection>();
+  const plain = new Set<PlainConnection>();
   // Node's own handler of new connections, which makes its HTTP server read them. It is the first
   // one, since the server adds it when it is created.
   const [attach] = server.listeners("connection");
-  if (handlePlain === undefined || attach === undefined) return connections;
+  const serveHttp1 = (connection: Duplex): void => void attach?.call(server, connection);
+  if (handlePlain === undefined || attach === undefined) return { plain, serveHttp1 };
   server.off("connection", attach as (socket: Socket) => void);
   const parts: PlainParts = {
     deadlines,
@@ -304,13 +344,13 @@ function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnecti
     take: handlePlain,
     trustedProxies,
     handOver: (connection, socket, bytes) => {
-      connections.delete(connection);
-      attach.call(server, socket);
+      plain.delete(connection);
+      serveHttp1(socket);
       // Node's server now reads these bytes as if they had just arrived.
       socket.unshift(bytes);
       socket.resume();
     },
-    onClose: (connection) => connections.delete(connection),
+    onClose: (connection) => plain.delete(connection),
     firstMs: times.headMs,
     idleMs: times.keepAliveMs,
     stalledMs: times.stalledMs,
@@ -325,11 +365,47 @@ function takePlain(server: Server, setup: PlainSetup): ReadonlySet<PlainConnecti
     },
   };
   server.on("connection", (socket: Socket) => {
+    if (isRedirected(setup, socket)) return serveHttp1(socket);
     const connection = new PlainConnection(socket, shutdown.remaining === null ? parts : refusing);
     connection.isClosing = shutdown.hasBegun;
-    connections.add(connection);
+    plain.add(connection);
   });
-  return connections;
+  return { plain, serveHttp1 };
+}
+
+/** Whether all requests of the connection are sent to the encrypted port. */
+function isRedirected({ tls }: ListenerParts, connection: Socket): boolean {
+  return tls?.redirect?.concerns(connection) === true;
+}
+
+type TlsSetup = Pick<Taken, "serveHttp1"> & { readonly open: Set<Duplex> };
+
+/** Opens the encrypted port: what is decrypted is read as on the plain port, or as HTTP/2. */
+function takeTls(server: Server, setup: PlainSetup, { serveHttp1, open }: TlsSetup) {
+  const { tls, trustedProxies, clock, deadlines, times, shutdown } = setup;
+  const { certificates, handleRead } = must(tls, "the listener has certificates");
+  const http2 = new Http2Connections({
+    isCall: (url, host) => isCallTo(setup, url, host),
+    handle: handleRead,
+    serveHttp1,
+    refuses: (connection) => shutdown.refuses(connection),
+    trustedProxies,
+    deadlines,
+    monotonicMs: () => clock.monotonicMs(),
+    firstMs: times.headMs,
+    idleMs: times.keepAliveMs,
+    stalledMs: times.stalledMs,
+  });
+  const tlsServer = createTlsServer({
+    certificates,
+    handshakeMs: times.headMs,
+    keepAliveProbeMs,
+    takeHttp1: (socket) => server.emit("connection", socket),
+    takeHttp2: (socket) => http2.take(socket),
+  });
+  tlsServer.maxConnections = connectionsMax;
+  keepOpenConnections(tlsServer, open);
+  return { server: tlsServer, http2 };
 }
 
 /** Returns a function that gives the current `Date` line. It makes at most one a second. */
@@ -346,10 +422,12 @@ function dateLiner(clock: Clock): () => string {
   };
 }
 
-function isCall({ isAppHost }: ListenerParts, request: IncomingMessage): boolean {
-  const url = request.url ?? "/";
-  if (url.startsWith("/v4/") || isCallPath(originForm(url))) return true;
-  return isAppHost(request.headers.host);
+function isCall(parts: ListenerParts, request: IncomingMessage): boolean {
+  return isCallTo(parts, request.url ?? "/", request.headers.host);
+}
+
+function isCallTo({ isAppHost }: ListenerParts, url: string, host: string | undefined): boolean {
+  return url.startsWith("/v4/") || isCallPath(originForm(url)) || isAppHost(host);
 }
 
 /** The handler of a request for a WebSocket; null: there is none. */
@@ -368,7 +446,7 @@ function isWebSocket(request: IncomingMessage): boolean {
   return asksForWebSocket && request.method === "GET" && unfitness(request) === null;
 }
 
-function listen(server: Server, at: ListenAt): Promise<AddressInfo> {
+function listen(server: SocketServer, at: ListenAt): Promise<AddressInfo> {
   const target = "descriptor" in at ? { fd: at.descriptor } : at;
   return new Promise((resolve, reject) => {
     server.once("error", reject);
@@ -435,7 +513,7 @@ function countOpen(connections: Set<Duplex>): number {
   return connections.size;
 }
 
-async function close(server: Server, open: ReadonlySet<Duplex>): Promise<void> {
+async function close(server: SocketServer, open: ReadonlySet<Duplex>): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     // Also when it no longer listens.
     server.close(() => resolve());

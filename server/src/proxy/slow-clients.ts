@@ -4,6 +4,7 @@
 // is answered.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { Timed, type Deadlines } from "./deadlines.ts";
 import { slowBody, type OpenAnswers } from "./malformed.ts";
 
@@ -29,9 +30,18 @@ export function closeStalled(server: Server, answers: OpenAnswers, stalledMs: nu
   server.timeout = stalledMs;
   // Node alone would also close connections whose answer has not begun, but apps may take hours.
   server.on("timeout", (socket: Socket) => {
-    if (socket.writableLength > 0) socket.resetAndDestroy();
+    if (socket.writableLength > 0) dropConnection(socket);
     else if (!answers.isOpen(socket)) socket.destroy();
   });
+}
+
+/**
+ * Closes the connection, and drops what its client has not read. An encrypted connection cannot be
+ * reset, so the system still tries to send for a while what it holds.
+ */
+export function dropConnection(socket: Socket): void {
+  if (socket instanceof TLSSocket) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 /** Tracks the bodies being received. */

@@ -1,5 +1,5 @@
 // Reads the body of a call that runs later: completely, within a size limit and a time limit.
-import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
 import { Fault } from "#lib/fault.ts";
 import { asyncTooLarge } from "./call-faults.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
@@ -11,7 +11,7 @@ const slowestMs = 30_000;
 const slowestBytesPerMs = 16;
 
 export type WholeBodyOptions = {
-  readonly request: IncomingMessage;
+  readonly request: Readable;
   readonly bytesMax: number;
   /** The length that the client announces; 0: unknown. */
   readonly expectedBytes: number;
@@ -81,7 +81,8 @@ class WholeBody extends Timed {
   }
 }
 
-function brokenOff(): Fault {
+/** The fault of a body whose connection, or stream, ended before it. */
+export function brokenOff(): Fault {
   return new Fault(
     "malformed",
     "The body is incomplete: the connection was closed before all of it had arrived.",

@@ -37,8 +37,15 @@ export function findBrowser(): { readonly program: string } | { readonly missing
   return { missing };
 }
 
-/** Starts the browser; it stops after the test, and its folder is removed. */
-export async function startBrowser(t: TestContext, program: string): Promise<Browser> {
+/**
+ * Starts the browser; it stops after the test, and its folder is removed. `more`: further arguments
+ * of the program.
+ */
+export async function startBrowser(
+  t: TestContext,
+  program: string,
+  more: readonly string[] = [],
+): Promise<Browser> {
   const folder = temporaryFolder(t, "browser");
   const browser = await chromium.launch({
     executablePath: program,
@@ -46,6 +53,7 @@ export async function startBrowser(t: TestContext, program: string): Promise<Bro
       "--disable-gpu",
       // Only this machine can be reached: a page that requests anything else is a mistake.
       `--host-resolver-rules=MAP ${strangeName} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost`,
+      ...more,
     ],
     chromiumSandbox: process.getuid?.() !== 0,
     env: { ...process.env, HOME: folder, TMPDIR: folder },

@@ -34,7 +34,12 @@ import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 import type { ProxyOptions } from "#proxy/proxy-options.ts";
 import { Proxy } from "#proxy/proxy.ts";
-import { createListener, type Listener, type ListenerTimes } from "#proxy/server.ts";
+import {
+  createListener,
+  type Listener,
+  type ListenerTimes,
+  type TlsListenerParts,
+} from "#proxy/server.ts";
 import { ReplicaView, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { noOtherSockets, proxyAlone } from "./proxy-alone.ts";
 import { settingsWith } from "./app-settings.ts";
@@ -54,6 +59,8 @@ export const bedTokens = {
 /** A proxy that listens. */
 export type ProxyBed = {
   readonly port: number;
+  /** The encrypted port; 0 without `tls`. */
+  readonly tlsPort: number;
   readonly proxy: Proxy;
   readonly listener: Listener;
   readonly view: ReplicaView;
@@ -86,6 +93,8 @@ export type BedOptions = {
   readonly takesPlain?: boolean;
   readonly trustedProxies?: readonly string[];
   readonly times?: Partial<ListenerTimes>;
+  /** Opens an encrypted port with these certificates. */
+  readonly tls?: Omit<TlsListenerParts, "handleRead">;
   /** Handles requests that are not calls. */
   readonly fallback?: RequestListener;
 };
@@ -135,20 +144,26 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     fallbackUpgrade: noOtherSockets,
     isAppHost: (host) => proxy.admission.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
-    ...(takesPlain ? { handlePlain: (client, request) => proxy.handlePlain(client, request) } : {}),
+    ...(takesPlain ? { handlePlain: (client, request) => proxy.handleRead(client, request) } : {}),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: bed.fallback ?? ((request, response) => response.end(`fallback ${request.url}`)),
     ...(bed.times === undefined ? {} : { times: bed.times }),
+    ...(bed.tls === undefined
+      ? {}
+      : { tls: { ...bed.tls, handleRead: (client, call) => proxy.handleRead(client, call) } }),
     trustedProxies,
     clock: bed.listenerClock ?? systemClock,
   });
-  const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
+  const at = { host: "127.0.0.1", port: 0 };
+  const { port } = await listener.listen(at);
+  const tlsPort = bed.tls === undefined ? 0 : (await listener.listenTls(at)).port;
   t.after(async () => {
     proxy.close();
     await listener.close();
   });
   return {
     port,
+    tlsPort,
     proxy,
     listener,
     view,

@@ -1,0 +1,55 @@
+// The settings of the HTTPS port, read for config.ts.
+import type { SettingReader } from "./config-table.ts";
+
+/** The HTTPS port and its certificates. */
+export type TlsConfig = {
+  readonly port: number;
+  /** The first pair is for clients that name no host, or one without a pair. */
+  readonly files: readonly [TlsFiles, ...TlsFiles[]];
+  /** How long browsers are to use only HTTPS for a host; 0: they are not told. */
+  readonly hstsSeconds: number;
+  readonly redirects: boolean;
+};
+
+type TlsFiles = { readonly certificateFile: string; readonly keyFile: string };
+
+type TlsReader = SettingReader & {
+  readonly list: (name: "SLIPWAY_TLS_CERTIFICATE" | "SLIPWAY_TLS_KEY") => readonly string[];
+  readonly port: number;
+  readonly hstsSeconds: number;
+  readonly redirects: boolean;
+  readonly publicUrl: string | null;
+};
+
+/** Reads the settings; null: there is no HTTPS port. */
+export function readTls({ list, refuse, publicUrl, ...rest }: TlsReader): TlsConfig | null {
+  const certificates = list("SLIPWAY_TLS_CERTIFICATE");
+  const keys = list("SLIPWAY_TLS_KEY");
+  if (certificates.length !== keys.length) {
+    const given = `${certificates.length} and ${keys.length}`;
+    return refuse(
+      `SLIPWAY_TLS_CERTIFICATE and SLIPWAY_TLS_KEY must name the same number of files, but name ${given}.`,
+    );
+  }
+  const pairs = certificates.map((certificateFile, index) => ({
+    certificateFile,
+    keyFile: keys[index] ?? "",
+  }));
+  const [first, ...others] = pairs;
+  const { port, hstsSeconds, redirects } = rest;
+  if (first === undefined) {
+    if (hstsSeconds > 0) return refuse(needsCertificate("SLIPWAY_HSTS_SECONDS"));
+    return redirects ? refuse(needsCertificate("SLIPWAY_REDIRECT_TO_HTTPS")) : null;
+  }
+  if (publicUrl === null || !publicUrl.startsWith("https://")) {
+    const given = publicUrl === null ? "not set" : `"${publicUrl}"`;
+    return refuse(
+      `SLIPWAY_TLS_CERTIFICATE is set, so SLIPWAY_PUBLIC_URL must be the https URL at which people reach the platform, such as https://slipway.example.org; it is ${given}.`,
+    );
+  }
+  return { port, files: [first, ...others], hstsSeconds, redirects };
+}
+
+function needsCertificate(name: string): string {
+  return `${name} is set, but SLIPWAY_TLS_CERTIFICATE is not.`;
+}
