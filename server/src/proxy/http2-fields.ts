@@ -22,8 +22,12 @@ export function http2Fields(list: readonly string[]): OutgoingHttpHeaders {
     const value = list[index + 1] ?? "";
     if (connectionFields.has(name)) continue;
     const earlier = fields[name];
-    if (name === "set-cookie") fields[name] = [...(earlier ?? []), value];
-    else fields[name] = earlier === undefined ? value : `${String(earlier)}, ${value}`;
+    if (name === "set-cookie") {
+      const cookies = Array.isArray(earlier) ? earlier : [];
+      fields[name] = [...cookies, value];
+    } else {
+      fields[name] = earlier === undefined ? value : `${String(earlier)}, ${value}`;
+    }
   }
   return fields;
 }
