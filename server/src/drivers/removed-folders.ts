@@ -34,9 +34,11 @@ const removedName = ".removed";
 const attemptMs = 10_000;
 /** One `collect` deletes folders of so many projects at once, so that no project waits for long. */
 const projectsAtOnce = 4;
+/** One `collect` tries so many folders of each project. */
 const foldersPerProject = 4;
 /** A file system may count earlier writes late, but not as many bytes as this. */
 const grownBytesMin = 1_048_576;
+/** The names that `newPath` gives; folders of earlier versions have others. */
 const projectForm = /^(.+)\.[0-9a-f-]{36}$/;
 
 /** The removed folders of all projects. */
@@ -62,6 +64,7 @@ export class RemovedFolders {
     const names: readonly string[] = await readdir(this.#dir).catch(() => []);
     for (const name of this.#usageLeft.keys())
       if (!names.includes(name)) this.#usageLeft.delete(name);
+    // `#chosen` limits how many wait.
     const gate = new Gate({ max: projectsAtOnce, keyMax: 1, waitingMax: Number.POSITIVE_INFINITY });
     const attempts = this.#chosen(names).map(async (name) => {
       const projectId = projectOf(name);

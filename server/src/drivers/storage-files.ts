@@ -59,7 +59,9 @@ const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY, O_RDWR, O_CREAT
 /** The maximum number of names that are read from a folder; reading so many takes seconds. */
 const namesMax = 1_000_000;
 /** How many entries of a folder are looked up at the same time. */
-const statsAtOnce = 32;
+const entriesAtOnce = 32;
+/** A longer path is shortened in a message. */
+const shownLengthMax = 200;
 
 /** The interface of `StorageFiles`. */
 export type Files = Pick<StorageFiles, keyof StorageFiles>;
@@ -90,9 +92,10 @@ export class StorageFiles {
     return await within(this.#root(path.projectId), path, async (folder) => {
       const names = await namesOf(folder, { after, max, path });
       const entries: StoredEntry[] = [];
-      for (let start = 0; start < names.length; start += statsAtOnce) {
-        const stats = names.slice(start, start + statsAtOnce).map((name) => entryOf(folder, name));
-        entries.push(...(await Promise.all(stats)).filter((entry) => entry !== null));
+      for (let start = 0; start < names.length; start += entriesAtOnce) {
+        const batch = names.slice(start, start + entriesAtOnce);
+        const found = await Promise.all(batch.map((name) => entryOf(folder, name)));
+        entries.push(...found.filter((entry) => entry !== null));
       }
       return entries;
     });
@@ -105,8 +108,8 @@ export class StorageFiles {
       try {
         const filePath = inFolder(folder, name);
         requireFile(await lstat(filePath), path);
-        // An app may have replaced the file since `lstat`, for example with a pipe; opening a pipe
-        // must not wait for its writer.
+        // An app may have replaced the file since `lstat`: opening a pipe must not wait for its
+        // writer, and no terminal may become the platform's own.
         const handle = await open(filePath, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
         try {
           const stats = await handle.stat();
@@ -136,6 +139,7 @@ export class StorageFiles {
     const file = await this.openIncoming(id);
     try {
       await file.truncate(sizeBytes);
+      // Until now only the platform could read the file.
       await file.chmod(0o644);
       const user = this.#options.userOf(projectId);
       if (user !== null) await file.chown(user, user);
@@ -240,8 +244,11 @@ export class StorageFiles {
     // The files are listed before the rows of their uploads are read: an upload's row is written
     // before its file, so the file of an upload in progress is kept.
     const ids = await readdir(this.#incomingDir).catch(() => []);
-    const kept = new Set(ids.length === 0 ? [] : await readKept(ids));
-    for (const id of ids) if (!kept.has(id)) await rm(join(this.#incomingDir, id), { force: true });
+    const keptIds = ids.length === 0 ? [] : await readKept(ids);
+    const kept = new Set(keptIds);
+    for (const id of ids) {
+      if (!kept.has(id)) await rm(join(this.#incomingDir, id), { force: true });
+    }
     return await this.#removed.collect(signal);
   }
 
@@ -250,7 +257,10 @@ export class StorageFiles {
   }
 }
 
-/** Returns the id of the project that the app's id begins with; some begin with `dev-`. */
+/**
+ * Returns the id of the project that the app's id begins with, including its `dev-` if it has one.
+ * A name that is not the id of an app is returned as it is.
+ */
 function projectOfApp(appId: string): string {
   return /^.*?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? appId;
 }
@@ -267,7 +277,7 @@ function splitLast({ projectId, names }: StoragePath): {
 
 /**
  * Calls `work` with the folder at `path`. With `creates`, missing folders are created, and belong
- * to its user.
+ * to `creates.user`.
  */
 async function within<Result>(
   root: string,
@@ -357,12 +367,14 @@ async function namesOf(
       );
     if (name <= after) continue;
     names.push(name);
-    // Drops names that cannot be among the first `max`.
+    // Drops names that cannot be among the first `max`, but only after as many new ones have come:
+    // sorting after each name would take long.
     if (names.length >= 2 * max) names = names.toSorted(byName).slice(0, max);
   }
   return names.toSorted(byName).slice(0, max);
 }
 
+/** Orders different names by their code units, as the comparison with `after` does. */
 function byName(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
@@ -418,6 +430,7 @@ function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown
     case "ENOTEMPTY":
     case "EEXIST":
       return new Fault("conflict", `${shown(path)} is a folder.`);
+    // A socket cannot be opened.
     case "ENXIO":
       return new Fault("not_usable", `${shown(path)} is not a file: only files can be read.`);
     case "EACCES":
@@ -438,5 +451,6 @@ function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown
 
 function shown({ names }: StoragePath): string {
   const text = `/${names.join("/")}`;
-  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
+  const isLong = text.length > shownLengthMax;
+  return JSON.stringify(isLong ? `${text.slice(0, shownLengthMax)}…` : text);
 }

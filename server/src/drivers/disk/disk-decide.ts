@@ -24,7 +24,7 @@ export type Growing = {
   readonly id: string;
   /** Null: not measured before the timeout. */
   readonly now: DiskUsage | null;
-  /** The size when there was last enough space. */
+  /** The usage from which growth is counted: usually when there was last enough space. */
   readonly before: DiskUsage;
 };
 
@@ -46,6 +46,7 @@ type Measured = Growing & { readonly now: DiskUsage };
 const criticalShare = 1 / 4;
 /** A share of the reserve: smaller growth since there was enough space does not count. */
 export const growthShare = 1 / 64;
+/** Smaller growth does not count, however small the reserve is. */
 const growthBytesMin = 1_048_576;
 const growthFilesMin = 1000;
 
@@ -54,10 +55,11 @@ const growthFilesMin = 1000;
  * others.
  */
 export function diskState(freeSpace: FreeSpace, limits: DiskLimits): DiskState {
-  const share = Math.min(
-    freeSpace.bytes / Math.max(1, limits.reserveBytes),
-    freeSpace.files === null ? 1 : freeSpace.files / Math.max(1, limits.reserveFiles),
-  );
+  const { bytes, files } = freeSpace;
+  // The reserve may be 0.
+  const bytesShare = bytes / Math.max(1, limits.reserveBytes);
+  const filesShare = files === null ? 1 : files / Math.max(1, limits.reserveFiles);
+  const share = Math.min(bytesShare, filesShare);
   if (share < criticalShare) return "critical";
   return share < 1 ? "short" : "enough";
 }
@@ -87,13 +89,13 @@ export function endings(
     .map((writer) => endingOf(writer, slowReason(writer, freeSpace, areFilesShort)));
   const growth = ({ now, before }: Measured): number =>
     areFilesShort ? now.files - before.files : now.bytes - before.bytes;
-  const [size, min] = areFilesShort
-    ? [limits.reserveFiles, growthFilesMin]
-    : [limits.reserveBytes, growthBytesMin];
-  const max = Math.max(...measured.map(growth), 0);
-  if (max < Math.max(min, size * growthShare)) return slow;
+  const growthMin = areFilesShort
+    ? Math.max(growthFilesMin, limits.reserveFiles * growthShare)
+    : Math.max(growthBytesMin, limits.reserveBytes * growthShare);
+  const growthMax = Math.max(...measured.map(growth), 0);
+  if (growthMax < growthMin) return slow;
   // Writers that fill the disk at a similar pace end together.
-  const culprits = measured.filter((writer) => growth(writer) >= max / 2);
+  const culprits = measured.filter((writer) => growth(writer) >= growthMax / 2);
   return [
     ...culprits.map((writer) => endingOf(writer, grownReason(writer, freeSpace, areFilesShort))),
     ...slow,
@@ -114,13 +116,16 @@ function overLimit({ kind, id, now, before }: Measured, limits: DiskLimits): str
     const storageBytes = storageLimit(limits, id);
     if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin))
       return null;
-    return `The project's storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${limits.ownStorageBytes.has(id) ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB"}): delete files in /persistent-storage or in its apps' own storage; it must not grow.`;
+    const hasOwnLimit = limits.ownStorageBytes.has(id);
+    const setting = hasOwnLimit ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB";
+    return `The project's storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${setting}): delete files in /persistent-storage or in its apps' own storage; it must not grow.`;
   }
   // Folders that a build shares with others already had content when it began.
   const written = kind === "build" ? now.bytes - before.bytes : now.bytes;
   if (replicaBytes === null || written <= replicaBytes) return null;
   const what = kind === "build" ? "The build" : "The replica";
-  return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than its limit of ${sizeText(replicaBytes)} (SLIPWAY_REPLICA_DISK_GB): make it write less${kind === "build" ? "" : ", or keep files in /persistent-storage"}.`;
+  const alternative = kind === "build" ? "" : ", or keep files in /persistent-storage";
+  return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than its limit of ${sizeText(replicaBytes)} (SLIPWAY_REPLICA_DISK_GB): make it write less${alternative}.`;
 }
 
 /** The maximum bytes of the storage of a project; null: no limit. */
@@ -132,7 +137,8 @@ export function storageLimit(
 }
 
 function nearlyFull(freeSpace: FreeSpace, areFilesShort: boolean): string {
-  return `The machine's disk is nearly full (room for ${areFilesShort ? `${freeSpace.files} more files` : sizeText(freeSpace.bytes)})`;
+  const left = areFilesShort ? `${freeSpace.files} more files` : sizeText(freeSpace.bytes);
+  return `The machine's disk is nearly full (room for ${left})`;
 }
 
 function grownReason(

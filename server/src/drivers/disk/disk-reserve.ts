@@ -5,7 +5,10 @@ import { execFile } from "node:child_process";
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
+/** How long `fallocate` may take to create the file. */
 const makeTimeoutMs = 60_000;
+/** The unit in which the system counts the blocks of a file. */
+const blockBytes = 512;
 
 /** The reserve of one data folder; only the platform that holds the folder's lock may use it. */
 export class DiskReserve {
@@ -18,7 +21,7 @@ export class DiskReserve {
   /** The bytes that the file occupies now; 0 when there is no file. */
   heldBytes(): number {
     const stats = statSync(this.#file, { throwIfNoEntry: false });
-    return stats === undefined ? 0 : stats.blocks * 512;
+    return stats === undefined ? 0 : stats.blocks * blockBytes;
   }
 
   release(): void {

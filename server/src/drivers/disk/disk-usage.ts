@@ -63,10 +63,10 @@ export async function measure(
   const kilobytes = await duSizes("-k", folders);
   const inTime = folders.filter((folder) => typeof kilobytes.get(folder) === "number");
   // Only GNU `du` counts files.
-  const files = await duSizes("--inodes", inTime);
+  const fileCounts = await duSizes("--inodes", inTime);
   return new Map(
     [...kilobytes].map(([path, size]) => {
-      const count = files.get(path);
+      const count = fileCounts.get(path);
       const tookTooLong = size === null || count === null;
       // The count is undefined if this `du` cannot count files.
       return [path, tookTooLong ? null : { bytes: size * 1024, files: count ?? 0 }];
@@ -121,11 +121,11 @@ export async function deletedBytes(
   // The files of a container are on an overlay of its own.
   const deviceOf = (path: string) => unlessExited(() => [String(statSync(path).dev)]);
   const devices = new Set([folder, `/proc/${pid}/root`].flatMap(deviceOf));
-  const isDeletedFile = ["-maxdepth", "1", "-links", "0", "-type", "f"];
+  const onlyDeletedFiles = ["-maxdepth", "1", "-links", "0", "-type", "f"];
   // The device, the inode, and the number of blocks of 512 bytes.
   const print = ["-printf", "%D %i %b\\n"];
   const bytesByFile = new Map<string, number>();
-  const find = ["find", "-L", ...folders, ...isDeletedFile, ...print];
+  const find = ["find", "-L", ...folders, ...onlyDeletedFiles, ...print];
   const end = await runShort(find, { signal }, (line) => {
     const [dev, inode = "", blocks] = line.split(" ");
     if (devices.has(dev ?? "")) bytesByFile.set(`${dev} ${inode}`, Number(blocks) * 512);

@@ -63,6 +63,8 @@ const filesShare = 0.05;
  * is more than the whole reserve, so that the file is not created and deleted again and again.
  */
 const enoughFactor = 1.25;
+/** The disk is full when less than this share of the reserve is free beside the reserve's file. */
+const fullShare = 1 / 8;
 const nothing: DiskUsage = { bytes: 0, files: 0 };
 
 /** The watch of one data folder. */
@@ -137,6 +139,7 @@ export class DiskWatch {
   add(writer: DiskWriter, isEmpty: boolean): () => void {
     this.#writers.set(writer.id, writer);
     if (isEmpty) this.#usageBefore.set(writer.id, nothing);
+    // Growth is counted from an earlier usage, which the writer or its project may lack.
     if (!isEmpty || !this.#usageBefore.has(writer.projectId)) {
       this.#isChanged = true;
       this.#loop.nudge();
@@ -145,6 +148,7 @@ export class DiskWatch {
       this.#writers.delete(writer.id);
       this.#usageBefore.delete(writer.id);
       this.#projectsOfEnded.add(writer.projectId);
+      // While space is short, a measurement has to show soon whether another writer must end.
       if (this.#state === "enough") return;
       this.#isChanged = true;
       this.#loop.nudge();
@@ -185,6 +189,7 @@ export class DiskWatch {
 
   /** Ends all replicas of a project. */
   endReplicas(projectId: ProjectId, reason: string): void {
+    // The list is a copy, since a writer that ends is removed from the map.
     for (const writer of Array.from(this.#writers.values())) {
       if (writer.kind === "replica" && writer.projectId === projectId) writer.end(reason);
     }
@@ -192,10 +197,8 @@ export class DiskWatch {
 
   #shortText(what: string): string {
     const { bytes, files } = this.#freeSpace;
-    const left =
-      files !== null && files < (this.#limits?.reserveFiles ?? 0)
-        ? `${files} files`
-        : sizeText(bytes);
+    const areFilesShort = files !== null && files < (this.#limits?.reserveFiles ?? 0);
+    const left = areFilesShort ? `${files} files` : sizeText(bytes);
     return `The platform's disk is nearly full (room for ${left}), so ${what} until its operator has freed up space.`;
   }
 
@@ -248,6 +251,7 @@ export class DiskWatch {
   #hasFallen({ reserveBytes, reserveFiles }: rules.DiskLimits, share: number): boolean {
     const { bytes, files } = this.#freeSpace;
     const before = this.#freeAtMeasure;
+    // An unknown number of files counts as 0, and so never as fallen.
     return (
       before.bytes - bytes > reserveBytes * share ||
       (before.files ?? 0) - (files ?? 0) > reserveFiles * share
@@ -314,12 +318,17 @@ export class DiskWatch {
     const add = (kind: rules.Growing["kind"], id: string, now: DiskUsage | null): void => {
       if (now === null)
         this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
-      growing.push({ kind, id, now, before: this.#usageBefore.get(id) ?? now ?? nothing });
+      // What was never measured before has not grown.
+      const before = this.#usageBefore.get(id) ?? now ?? nothing;
+      growing.push({ kind, id, now, before });
     };
     // A folder that does not exist has no entry in `usage`. A folder whose files could not be
     // counted in time has the entry null.
     const sizesOf = (folders: readonly string[]): (DiskUsage | null)[] =>
-      folders.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
+      folders.map((folder) => {
+        const size = usage.get(folder);
+        return size === undefined ? nothing : size;
+      });
     for (const [projectId, folders] of storages) {
       const hasFolder = folders.some((folder) => usage.has(folder));
       if (hasFolder) add("storage", projectId, sumOf(sizesOf(folders)));
@@ -354,8 +363,8 @@ export class DiskWatch {
     // While there is enough space, a storage can only be over its limit.
     const isOver = kind === "storage" && this.#state === "enough";
     // The project's next replica may run as long as it does not increase this usage. What the
-    // present one still writes until its end counts as growth, too: a new measurement would forgive
-    // what the next one has written before it.
+    // present one still writes until its end counts as growth, too: a usage measured after its end
+    // would forgive what the next replica had written by then.
     if (isOver && now !== null) this.#usageBefore.set(id, now);
     const writers = [...this.#writers.values()].filter(
       (writer) => (kind === "storage" ? writer.projectId : writer.id) === id,
@@ -395,7 +404,7 @@ export class DiskWatch {
     // only when no writer is left to end and free space does not fall.
     const isCalm =
       this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, rules.growthShare));
-    if (heldBytes > 0 && freeBytes < reserveBytes / 8 && isCalm) {
+    if (heldBytes > 0 && freeBytes < reserveBytes * fullShare && isCalm) {
       reserve.release();
       log.error("the disk is full: the file that keeps space for the platform was deleted");
     }
@@ -407,8 +416,10 @@ export class DiskWatch {
 
 /** The sum of the parts; null when one of them is null. */
 function sumOf(parts: readonly (DiskUsage | null)[]): DiskUsage | null {
-  return parts.reduce(
-    (sum, part) => sum && part && { bytes: sum.bytes + part.bytes, files: sum.files + part.files },
-    nothing,
-  );
+  let sum = nothing;
+  for (const part of parts) {
+    if (part === null) return null;
+    sum = { bytes: sum.bytes + part.bytes, files: sum.files + part.files };
+  }
+  return sum;
 }
