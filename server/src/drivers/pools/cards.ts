@@ -30,7 +30,9 @@ export function countCards(pool: CardPool): Pool {
   const byType = Map.groupBy(pool.gpus, ({ compute }) => compute);
   const gpus = Array.from(byType, ([compute, cards]): PoolGpus => {
     const usable = cards.filter(({ isUsable }) => isUsable);
-    const memoryGb = (usable[0] ?? cards[0])?.memoryGb ?? 0;
+    // The memory of a card that does not answer may be unknown.
+    const example = usable[0] ?? cards[0];
+    const memoryGb = example?.memoryGb ?? 0;
     return { compute, memoryGb, count: cards.length, usable: usable.length };
   });
   return { ...pool, gpus };

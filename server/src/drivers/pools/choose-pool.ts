@@ -25,6 +25,8 @@ type Dimension = string;
 
 /** Amounts are counted in thousandths: whole numbers add up exactly. */
 const unit = 1000;
+/** The cost of a pool for protected replicas: more than any number of GPUs. */
+const tierWaste = 1_000_000;
 
 /** The unclaimed resources of each pool. */
 export function freeOf(pools: readonly Pool[], claims: Iterable<PoolClaim>): FreePool[] {
@@ -128,6 +130,10 @@ export function gpusOf(pool: Pool, compute: string): PoolGpus {
   return gpus ?? { compute, memoryGb: 0, count: 0, usable: 0 };
 }
 
+/**
+ * The claim for the first request that fits. `keptForOthers`: for each pool, by name, the resources
+ * that are kept for the replicas that come first.
+ */
 function firstFit(
   free: readonly FreePool[],
   wish: PoolWish,
@@ -152,9 +158,11 @@ function firstFit(
  * pools that protected ones can use. GPUs come from the pool with the fewest free.
  */
 function waste(freePool: FreePool, { compute, tier }: PoolRequest): number {
-  const tierWaste = tier !== "protected" && freePool.pool.tier === "protected" ? 1 : 0;
-  const gpuTotal = freePool.pool.gpus.reduce((sum, { count }) => sum + count, 0);
-  return tierWaste * 1_000_000 + (compute === "CPU" ? gpuTotal : freeGpus(freePool, compute));
+  const { pool } = freePool;
+  const gpuTotal = pool.gpus.reduce((sum, { count }) => sum + count, 0);
+  const gpuWaste = compute === "CPU" ? gpuTotal : freeGpus(freePool, compute);
+  const wastesTier = tier !== "protected" && pool.tier === "protected";
+  return wastesTier ? tierWaste + gpuWaste : gpuWaste;
 }
 
 /** Keeps for the replica, in each pool that could have it, the resources that it lacks there. */

@@ -67,9 +67,12 @@ export function whyNever(
     ...(settings.cpu === undefined ? [] : [`${rounded(settings.cpu)} cores`]),
     ...(settings.memory === undefined ? [] : [`${rounded(settings.memory)} GB`]),
   ].join(", ");
+  // The last comma becomes an "and".
+  const needsText = needs.replace(/, (?=[^,]*$)/, " and ");
   const fields = isGpu ? "cpu, memory, gpuCount" : "cpu, memory";
   const onTypes = knownTypes.length === 0 ? "" : ` on ${knownTypes.join(" or ")}`;
-  return `A replica of the app needs ${needs.replace(/, (?=[^,]*$)/, " and ")}${onTypes}, but the platform has at most ${largestOf(allowed, isGpu ? types : null)} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
+  const largest = largestOf(allowed, isGpu ? types : null);
+  return `A replica of the app needs ${needsText}${onTypes}, but the platform has at most ${largest} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
 }
 
 /** The maximum cores and GB that a replica can ask for and get in the empty pool. */
@@ -137,11 +140,14 @@ function whyNotThere(
       `computeTier ${pool.tier}`,
     ].join(", "),
   );
-  const request =
-    types.length === 0
-      ? limits.join(", ")
-      : `compute ${types.join(" or ")} with ${limits.join(", ")}`;
-  return `The app requests ${request}, but the platform has ${types.length === 0 ? "only" : "it only with"} ${[...new Set(locations)].join("; or ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
+  const present = [...new Set(locations)].join("; or ");
+  let request = limits.join(", ");
+  let only = "only";
+  if (types.length > 0) {
+    request = `compute ${types.join(" or ")} with ${request}`;
+    only = "it only with";
+  }
+  return `The app requests ${request}, but the platform has ${only} ${present}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
 }
 
 type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };
@@ -181,6 +187,7 @@ function sizeText({ cores, memoryGb, gpus }: Size): string {
   return `${cards}${cores} cores and ${memoryGb} GB`;
 }
 
+/** Rounds to thousandths. */
 function rounded(amount: number): number {
   return Math.round(amount * 1000) / 1000;
 }

@@ -17,6 +17,7 @@ export type GpuWatchParts = Pick<DriverParts, "clock" | "log"> & {
 export const lookEveryGpuMs = 10_000;
 /** Long enough for the GPU driver to load first, as it does without persistence mode. */
 const lookMsMax = 20_000;
+/** How much of the program's output is kept: far more than the rows of one machine's cards. */
 const linesMax = 1_000;
 
 /** The GPUs of this machine; one per platform. */
@@ -24,6 +25,7 @@ export class GpuWatch {
   readonly #parts: GpuWatchParts;
   /** Every card that was seen so far, in the order in which they were found. */
   readonly #cards = new Map<string, SeenCard>();
+  /** The ids of the cards that do not answer. */
   readonly #lost = new Set<string>();
   #use = new Map<string, GpuUse>();
   /** The reason that was logged last: a failure, or the name of a card of no compute type. */
@@ -60,14 +62,18 @@ export class GpuWatch {
       timeoutMs: lookMsMax,
       clock: this.#parts.clock,
       environment: { ...this.#parts.toolEnvironment, LC_ALL: "C" },
-      onLine: (_stream, text) => lines.length < linesMax && lines.push(text),
+      onLine: (_stream, text) => {
+        if (lines.length < linesMax) lines.push(text);
+      },
     });
     if (end.kind === "aborted") return;
+    if (end.kind === "exited") {
+      this.#update(readCards(lines, end.exitCode));
+      return;
+    }
     const reason =
       end.kind === "not_started" ? end.reason : `nvidia-smi did not answer (${end.kind})`;
-    this.#update(
-      end.kind === "exited" ? readCards(lines, end.exitCode) : { kind: "failed", reason, lost: [] },
-    );
+    this.#update({ kind: "failed", reason, lost: [] });
   }
 
   async #findProgram(): Promise<string | null> {
@@ -88,7 +94,9 @@ export class GpuWatch {
       this.#lastReason = "";
       this.#use = new Map();
       for (const { id, use } of cards) if (use !== null) this.#use.set(id, use);
-    } else this.#logOnce(seen.reason, "GPUs cannot be looked at; what is known of them stays");
+    } else {
+      this.#logOnce(seen.reason, "GPUs cannot be looked at; what is known of them stays");
+    }
     for (const card of cards) {
       const { id, name, compute } = card;
       if (!this.#cards.has(id)) {
@@ -100,6 +108,7 @@ export class GpuWatch {
     }
     const answering = new Set(cards.map(({ id }) => id));
     for (const { id, busId } of this.#cards.values()) {
+      // After a failure, lost cards stay lost; others are lost only if the output names them.
       const isGone = seen.kind === "seen" ? !answering.has(id) : this.#lost.has(id);
       this.#mark(id, isGone || seen.lost.includes(busId));
     }

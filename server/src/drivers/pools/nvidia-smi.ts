@@ -34,7 +34,10 @@ const noCards =
   /No devices were found|couldn't communicate with the NVIDIA driver|NVML: (?:Driver Not Loaded|Unknown)/i;
 const lostCard = /Unable to determine the device handle for GPU ?([0-9A-Fa-f:.]+)/;
 const cardId = /^GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const shownLengthMax = 200;
+/** How much of the program's message is given as the reason of a failure. */
+const reasonLengthMax = 200;
+/** Of the two kinds of A100, which have 40 and 80 GB, only the larger one has more than this. */
+const largeA100Mib = 50_000;
 
 /**
  * Reads the output and the exit code of the program. A row without the memory of its card is of a
@@ -49,12 +52,12 @@ export function readCards(lines: readonly string[], exitCode: number): SeenCards
   const broken = listed.filter((card) => card.memoryGb === 0).map(({ busId }) => busId);
   const namedLost = lines.flatMap((line) => lostCard.exec(line)?.[1] ?? []).map(plainBusId);
   const lost = [...broken, ...namedLost];
-  if (rows.length > 0 || (namedLost.length === 0 && noCards.test(lines.join("\n"))))
-    return { kind: "seen", cards, lost };
-  if (exitCode === 0 && lines.every((line) => line.trim() === ""))
-    return { kind: "seen", cards, lost };
+  // A machine without cards is no failure: the program says so, or prints nothing.
+  const saysNoCards = namedLost.length === 0 && noCards.test(lines.join("\n"));
+  const isEmpty = exitCode === 0 && lines.every((line) => line.trim() === "");
+  if (rows.length > 0 || saysNoCards || isEmpty) return { kind: "seen", cards, lost };
   const reason = lines.find((line) => line.trim() !== "") ?? `it exited with code ${exitCode}`;
-  return { kind: "failed", reason: reason.trim().slice(0, shownLengthMax), lost };
+  return { kind: "failed", reason: reason.trim().slice(0, reasonLengthMax), lost };
 }
 
 /** Reads a row, which has the order of `fields`. */
@@ -73,6 +76,7 @@ function readRow([
     id,
     name,
     busId: plainBusId(busId),
+    // A MiB has 1.048576 MB; the result is rounded to thousandths of a GB.
     memoryGb: Math.round(totalMib * 1.048576) / 1000,
     compute: typeOf(name, totalMib),
     // Utilization is [N/A] in MIG mode.
@@ -110,6 +114,7 @@ const models: readonly (readonly [RegExp, ComputeType])[] = [
 ];
 
 function typeOf(name: string, totalMib: number): ComputeType | null {
-  if (/\bA100\b/.test(name)) return totalMib > 50_000 ? "AMPERE_A100_80GB" : "AMPERE_A100_40GB";
+  if (/\bA100\b/.test(name))
+    return totalMib > largeA100Mib ? "AMPERE_A100_80GB" : "AMPERE_A100_40GB";
   return models.find(([form]) => form.test(name))?.[1] ?? null;
 }

@@ -101,6 +101,7 @@ function listedPools(
   return listed.map((pool) => ({
     ...pool,
     gpus: pool.gpus.flatMap((listedGpus) => {
+      // `splice` takes the cards out of the list, so that no other pool gets them.
       const cards = (unassigned.get(listedGpus.compute) ?? []).splice(0, listedGpus.count);
       const notFound = simulated(pool.name, listedGpus).slice(cards.length);
       return [...cards, ...notFound.map((gpu) => ({ ...gpu, isUsable: settings.simulateCompute }))];

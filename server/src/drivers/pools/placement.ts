@@ -163,8 +163,10 @@ function derive(pools: readonly CardPool[], held: ReadonlyMap<ReplicaId, CardCla
     const gpuCount = gpus.filter((id) => usable.get(claim.pool)?.has(id)).length;
     claims.set(replicaId, { ...claim, gpuCount });
   }
+  // `freeOf` keeps the order of the pools, so that each can be found by its index.
   const free = freeOf(all, claims.values()).map((freePool, index) => {
-    const cards = pools[index] === undefined ? [] : freeCards(pools[index], taken);
+    const pool = pools[index];
+    const cards = pool === undefined ? [] : freeCards(pool, taken);
     const gpus = new Map(freePool.pool.gpus.map(({ compute }) => [compute, 0]));
     for (const { compute } of cards) gpus.set(compute, (gpus.get(compute) ?? 0) + 1);
     return { ...freePool, gpus };
@@ -174,6 +176,8 @@ function derive(pools: readonly CardPool[], held: ReadonlyMap<ReplicaId, CardCla
 
 function takenBy(claims: Iterable<CardClaim>): ReadonlySet<string> {
   const taken = new Set<string>();
-  for (const { gpus } of claims) for (const id of gpus) taken.add(id);
+  for (const { gpus } of claims) {
+    for (const id of gpus) taken.add(id);
+  }
   return taken;
 }

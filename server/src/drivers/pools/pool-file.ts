@@ -14,6 +14,7 @@ export type ListedGpus = {
 /** A pool as the file lists it. The machine decides later which cards are its GPUs. */
 export type ListedPool = Omit<Pool, "gpus"> & { readonly gpus: readonly ListedGpus[] };
 
+/** Each choice of a pool goes through all of them. */
 const poolsMax = 100;
 const namesAllowed = "1 to 63 letters, digits, dashes and underscores";
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
@@ -72,6 +73,7 @@ function readPool(path: string, table: file.Table, providers: readonly string[])
     region,
     tier: table["tier"] === undefined ? "protected" : file.readChoice(...at("tier"), tiers),
     takesCpu: readBoolean(...at("cpu_apps")),
+    // The minima are the least cores and memory that an app can ask for.
     cores: file.readNumber(...at("cores"), { min: 0.25, max: 100_000 }),
     memoryGb: file.readNumber(...at("memory_gb"), { min: 0.05, max: 10_000_000 }),
     overcommit:
@@ -90,6 +92,7 @@ function readGpus(path: string, table: file.Table): ListedGpus {
     // The order decides which of two errors is reported.
     count: file.readNumber(`${path}.count`, count, { min: 1, max: 10_000, isWhole: true }),
     compute: file.readChoice(`${path}.compute`, compute, gpuTypes),
+    // 0 stands for an unknown size.
     memoryGb:
       memoryGb === undefined
         ? 0
@@ -111,6 +114,7 @@ function readName(path: string, value: unknown): string {
   throw file.operatorFileRefused(path, value, namesAllowed);
 }
 
+/** Reads a field that is true by default. */
 function readBoolean(path: string, value: unknown): boolean {
   if (value === undefined || typeof value === "boolean") return value ?? true;
   throw file.operatorFileRefused(path, value, "true or false");

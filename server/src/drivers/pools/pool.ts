@@ -39,8 +39,9 @@ export type PoolRequest = {
   readonly cpuCores: number;
   readonly memoryGb: number;
   readonly tier: string;
-  /** Null: anywhere. */
+  /** Null: any provider. */
   readonly provider: string | null;
+  /** Null or `anyRegion`: any region. */
   readonly region: string | null;
 };
 

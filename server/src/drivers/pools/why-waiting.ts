@@ -31,6 +31,8 @@ type Group = { readonly lacks: readonly Lack[]; readonly candidates: readonly Ca
 
 /** The maximum number of locations in a reason. */
 const locationsMax = 3;
+/** The distance that lost cards add to a group: more than all its other lacks together. */
+const lostDistance = 10;
 /** `FreePool` counts cores and memory in thousandths. */
 const unit = 1000;
 
@@ -75,7 +77,8 @@ function lacksOf(freePool: FreePool, request: PoolRequest): Lack[] {
  */
 function groupsOf(candidates: readonly Candidate[]): Group[] {
   const groups = Map.groupBy(candidates, ({ lacks }) => lacks.join());
-  const distance = ({ lacks }: Group): number => lacks.length + (lacks.includes("lost") ? 10 : 0);
+  const distance = ({ lacks }: Group): number =>
+    lacks.includes("lost") ? lacks.length + lostDistance : lacks.length;
   return [...groups.values()]
     .map((members): Group => ({ lacks: members[0]?.lacks ?? [], candidates: members }))
     .toSorted((a, b) => distance(a) - distance(b));
@@ -92,13 +95,13 @@ function reasonOf(
   if (lack === undefined)
     return `What is free${limitsText} is for replicas that come first: ${order}.`;
   // False when a pool with such cards is too small in another way.
-  const isAll = !wish.some((request) =>
+  const areAllLargeEnough = !wish.some((request) =>
     free.some(
       ({ pool }) =>
         isAllowed(pool, request) && offers(pool, request.compute) && !couldFit(pool, request),
     ),
   );
-  if (isAll && otherLacks.length === 0 && countOf(group, lack) === 0) {
+  if (areAllLargeEnough && otherLacks.length === 0 && countOf(group, lack) === 0) {
     const isSomeLost = group.candidates.some((candidate) => {
       const { compute } = candidate.request;
       const { pool } = candidate.free;
@@ -143,12 +146,17 @@ function needsOf(group: Group, where: string): string {
   const isBeside = hasGpus && group.candidates.some(({ request }) => request.gpuCount > 0);
   const needs = group.lacks.map((lack) => {
     const [needed, what] = neededOf(group, lack);
-    const count = countOf(group, lack);
-    const isMany = count !== 0 && count !== 1;
-    const verb = lack === "lost" ? `answer${isMany ? "" : "s"}` : `${isMany ? "are" : "is"} free`;
-    return `${needed} ${what}, of which ${count === 0 ? "none" : `only ${count}`} ${verb}`;
+    return `${needed} ${what}, of which ${availableText(lack, countOf(group, lack))}`;
   });
   return `${needs.join(", and ")}${isBeside ? ` where ${types} is free` : where}`;
+}
+
+/** Says how much is free, or how many cards answer. */
+function availableText(lack: Lack, count: number): string {
+  const amount = count === 0 ? "none" : `only ${count}`;
+  const isPlural = count !== 0 && count !== 1;
+  if (lack === "lost") return isPlural ? `${amount} answer` : `${amount} answers`;
+  return isPlural ? `${amount} are free` : `${amount} is free`;
 }
 
 function neededOf({ candidates }: Group, lack: Lack): readonly [amount: number, what: string] {
@@ -190,6 +198,7 @@ function adviceFor(
   const fields = nearest.lacks
     .filter((lack) => countOf(nearest, lack) > 0)
     .map((lack) => fieldOf[lack]);
+  // To need less helps only if something of each lacking resource is free.
   if (fields.length === 0 || fields.length < nearest.lacks.length) return null;
   return `One that needs less could start sooner: ${fields.join(", ")} (${changeField}).`;
 }
@@ -210,7 +219,8 @@ function relaxedWishes(wish: PoolWish): { readonly names: string; readonly wish:
       ? []
       : [{ name: `region ${region}`, change: { region: null } }]),
   ];
-  const sets = [...limits.map((limit) => [limit]), ...(limits.length > 1 ? [limits] : [])];
+  const sets = limits.map((limit) => [limit]);
+  if (limits.length > 1) sets.push(limits);
   return sets.map((set) => ({
     names: set.map(({ name }) => name).join(" and "),
     wish: wish.map((request) =>
