@@ -121,6 +121,7 @@ export type ErrorQuote = Pick<ReplicaLine, "at" | "runId"> & {
 /** One line of an app's output, without its newline. */
 export type ReplicaLine = {
   readonly replicaId: ReplicaId;
+  /** The time of the line, in milliseconds since the epoch. */
   readonly at: number;
   readonly stream: "stdout" | "stderr";
   /** The call that the line belongs to, if known. */

@@ -24,7 +24,9 @@ export function keepingSink(file: string): ReplicaSink {
   const append = (entry: Entry): void =>
     appendFileSync(file, `${onOneLine(entry)}\n`, { mode: 0o600 });
   return {
-    event: (event) => event.kind === "exited" && append({ event }),
+    event(event) {
+      if (event.kind === "exited") append({ event });
+    },
     lines(lines) {
       const isFull = existsSync(file) && statSync(file).size >= bytesMax;
       if (!isFull) append({ lines });

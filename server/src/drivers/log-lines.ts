@@ -45,8 +45,9 @@ export function cutLines(
     if (lines.length === linesMax) return { lines, bytes: start, isCutting };
   }
   let rest = buffer.length - start;
-  if (rest >= lineBytesMax && !isCutting && !(state.hasFrames && buffer[start] === frameMark)) {
-    // Drops the earlier states of a line that overwrites itself.
+  const isFramed = state.hasFrames && buffer[start] === frameMark;
+  if (rest >= lineBytesMax && !isCutting && !isFramed) {
+    // Drops the earlier states of a line that overwrites itself; a frame would be dropped, too.
     start += rest - visibleOf(buffer.subarray(start)).length;
     rest = buffer.length - start;
   }
@@ -79,7 +80,9 @@ const unfinishedLengthMax = 2_000;
  * (0x1f) and the line. An empty id escapes a line outside of runs that itself begins with RS.
  */
 const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
+/** The character RS. */
 const frameMark = 0x1e;
+/** RS, a run id of 64 characters, and US. */
 const frameBytesMax = 66;
 const carriageReturn = 0x0d;
 
@@ -87,7 +90,7 @@ function lineOf(bytes: Buffer, hasFrames: boolean): OutputLine {
   const frame = hasFrames ? frameForm.exec(bytes.toString("latin1", 0, frameBytesMax)) : null;
   const visible = visibleOf(bytes.subarray(frame?.[0].length ?? 0));
   let end = Math.min(visible.length, lineBytesMax);
-  // Do not cut inside a character.
+  // Do not cut inside a character: in UTF-8, all its bytes but the first begin with the bits 10.
   while (end < visible.length && end > 0 && ((visible[end] ?? 0) & 0xc0) === 0x80) end--;
   while (end > 0 && visible[end - 1] === carriageReturn) end--;
   // PostgreSQL cannot store NUL in text.
@@ -95,7 +98,7 @@ function lineOf(bytes: Buffer, hasFrames: boolean): OutputLine {
   return { runId: frame?.[1] ? (frame[1] as RunId) : null, text };
 }
 
-/** Returns the bytes after the last carriage return, not counting those at the end. */
+/** Returns the bytes after the last carriage return that other characters follow. */
 function visibleOf(bytes: Buffer): Buffer {
   let end = bytes.length;
   while (end > 0 && bytes[end - 1] === carriageReturn) end--;

@@ -41,5 +41,7 @@ export async function storeLines(
   // The sink logs its own errors.
   const options = { ...storing, clock, signal, onFailure: () => undefined };
   const isStored = await retry(options, () => output.lines(lines).then(() => true));
+  // The result is undefined after an abort, and also when all attempts have failed: the lines are
+  // then dropped, and not read again.
   return isStored ?? !signal.aborted;
 }

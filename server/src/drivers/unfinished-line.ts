@@ -7,8 +7,11 @@ import { unfinishedAfterMs, type OutputLine } from "./log-lines.ts";
 /** The unfinished line of one stream of a replica. */
 export class UnfinishedLine {
   readonly #options: { readonly clock: Clock; readonly onDue: () => void };
+  /** The unfinished line as it was delivered last; null: it was not delivered yet. */
   #shown: OutputLine | null = null;
+  /** Cancels the wait after which the line is due. */
   #cancel: (() => void) | undefined;
+  /** True when the wait is over. */
   #isDue = false;
 
   /** `onDue` is called when the line may be due; call `due` then. */

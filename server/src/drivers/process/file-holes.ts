@@ -8,11 +8,15 @@ type Range = { readonly from: number; readonly to: number };
 const newBytesMin = 1024 * 1024;
 /** The size of a block; only whole blocks are freed. */
 const blockBytes = 4096;
+/** How long one call of `fallocate` may take. */
+const punchTimeoutMs = 30_000;
 
 /** The holes in one file. */
 export class FileHoles {
   readonly #path: string;
+  /** The ranges of the latest `free`. */
   #wanted: readonly Range[] = [];
+  /** The ranges that are freed, or being freed. */
   #punched: readonly Range[] = [];
   #punching: Promise<void> | null = null;
 
@@ -69,11 +73,11 @@ export class FileHoles {
  * keeps its space.
  */
 function punch(path: string, { from, to }: Range): Promise<void> {
-  const start = from + ((blockBytes - (from % blockBytes)) % blockBytes);
-  const length = to - (to % blockBytes) - start;
+  const start = Math.ceil(from / blockBytes) * blockBytes;
+  const length = Math.floor(to / blockBytes) * blockBytes - start;
   if (length <= 0 || process.platform !== "linux") return Promise.resolve();
   return new Promise((resolve) => {
-    const range = ["--punch-hole", "--offset", String(start), "--length", String(length), path];
-    execFile("fallocate", range, { timeout: 30_000 }, () => resolve());
+    const words = ["--punch-hole", "--offset", String(start), "--length", String(length), path];
+    execFile("fallocate", words, { timeout: punchTimeoutMs }, () => resolve());
   });
 }

@@ -5,11 +5,14 @@ type Part = { readonly from: number; readonly to: number };
 
 /** The bytes per read: several times the longest line. */
 const stepBytes = 256 * 1024;
+/** The bytes per read while lines are counted. */
 const countedStepBytes = 1024 * 1024;
 /** The maximum number of bytes that are counted; an app can make a sparse file of terabytes. */
 const countedBytesMax = 256 * 1024 * 1024;
 /** The number of lines per MB that are counted exactly; the rest is extrapolated. */
 const countedLinesMax = 16_384;
+/** The byte that ends a line. */
+const newline = 0x0a;
 
 /**
  * The offset where the last `count` lines start. When there are fewer, it is `from`, and `left`
@@ -27,9 +30,10 @@ export async function startOfLast(
     const start = Math.max(from, end - buffer.length);
     const { bytesRead } = await handle.read(buffer, 0, end - start, start);
     const chunk = buffer.subarray(0, bytesRead);
-    for (let index = chunk.lastIndexOf(0x0a); index >= 0;) {
+    for (let index = chunk.lastIndexOf(newline); index >= 0;) {
       if (++lines > count) return { offset: start + index + 1, left: 0 };
-      index = index === 0 ? -1 : chunk.lastIndexOf(0x0a, index - 1);
+      // A negative offset would count from the end of the chunk.
+      index = index === 0 ? -1 : chunk.lastIndexOf(newline, index - 1);
     }
     end = start;
   }
@@ -47,19 +51,16 @@ export async function countLines(
 ): Promise<{ readonly lines: number; readonly end: number; readonly isCutting: boolean }> {
   const buffer = Buffer.allocUnsafe(countedStepBytes);
   const first = Math.max(from, to - countedBytesMax);
+  // The part before `first` is not read.
   let lines = first > from ? 1 : 0;
   let end = first;
   for (let position = first; position < to;) {
-    const { bytesRead } = await handle.read(
-      buffer,
-      0,
-      Math.min(buffer.length, to - position),
-      position,
-    );
+    const length = Math.min(buffer.length, to - position);
+    const { bytesRead } = await handle.read(buffer, 0, length, position);
     if (bytesRead === 0) break;
     const chunk = buffer.subarray(0, bytesRead);
     lines += linesIn(chunk);
-    const last = chunk.lastIndexOf(0x0a);
+    const last = chunk.lastIndexOf(newline);
     if (last >= 0) end = position + last + 1;
     position += bytesRead;
   }
@@ -73,7 +74,7 @@ export async function countLines(
  */
 function linesIn(bytes: Buffer): number {
   let lines = 0;
-  for (let index = bytes.indexOf(0x0a); index >= 0; index = bytes.indexOf(0x0a, index + 1)) {
+  for (let index = bytes.indexOf(newline); index >= 0; index = bytes.indexOf(newline, index + 1)) {
     if (++lines === countedLinesMax) return Math.round((lines * bytes.length) / (index + 1));
   }
   return lines;

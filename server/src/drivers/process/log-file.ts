@@ -22,7 +22,9 @@ export type LogPiece = {
   readonly writtenAt: number;
   /** True when the piece is of a part that was skipped before. */
   readonly wasSkipped: boolean;
+  /** The offset in the file at which the piece begins. */
   readonly begin: number;
+  /** Where reading goes on after the piece. `isCutting`: within a line that was truncated. */
   readonly next: { readonly offset: number; readonly isCutting: boolean };
 };
 
@@ -48,6 +50,8 @@ const partsMax = 500;
 const endLinesMax = 10_000;
 /** How much of the file's end `lastLine` reads; a line that ends a traceback is shorter. */
 const tailBytesMax = 4096;
+/** The byte that ends a line. */
+const lineFeed = 0x0a;
 
 /** One of the two output files of a replica. */
 export class LogFile {
@@ -65,7 +69,9 @@ export class LogFile {
    * maximum number of lines, otherwise `pieceBytesMax`.
    */
   #pieceBytes = pieceBytesMax;
+  /** The `bound` that is running. */
   #bounding: Promise<boolean> | null = null;
+  /** True once the lines at the replica's end were reduced to `endLinesMax`. */
   #isEndBound = false;
 
   static async open(
@@ -154,6 +160,7 @@ export class LogFile {
   async #readNew(isEnd: boolean, { size, mtimeMs }: Written): Promise<LogPiece | null> {
     const { offset, isCutting, parts } = this.#position;
     const next = skipped.nextPart(parts);
+    // A part without bytes has only a count of dropped lines.
     if (next !== undefined && next.from >= next.to) return null;
     const to = Math.min(size, offset + pieceBytesMax);
     const cut = await this.#cut({ from: offset, to, isCutting, isEnd: isEnd && to === size });
@@ -218,7 +225,7 @@ export class LogFile {
     const buffer = Buffer.allocUnsafe(length);
     const { bytesRead } = await this.#handle.read(buffer, 0, length, offset);
     const tail = buffer.subarray(0, bytesRead);
-    return tail.includes(0x0a) ? null : unfinishedLine(tail, this.#hasFrames);
+    return tail.includes(lineFeed) ? null : unfinishedLine(tail, this.#hasFrames);
   }
 
   #timed(lines: readonly CutLine[], from: number, writtenAt: number): LogPiece["lines"] {
@@ -330,24 +337,31 @@ export class LogFile {
     const buffer = Buffer.allocUnsafe(Math.min(pieceBytesMax, size - this.#unread));
     const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, size - buffer.length);
     const end = buffer.subarray(0, bytesRead);
-    const near = end.indexOf(0x0a, Math.max(0, end.length - Math.floor(this.#pieceBytes / 2)));
-    const newline = near < 0 ? end.lastIndexOf(0x0a) : near;
-    if (newline >= 0) this.#skip(size - buffer.length + newline + 1, { written, isCutting: false });
+    // Reading goes on after the first newline in the last half piece, or else after the last
+    // newline of all.
+    const halfPiece = Math.floor(this.#pieceBytes / 2);
+    const near = end.indexOf(lineFeed, Math.max(0, end.length - halfPiece));
+    const newline = near < 0 ? end.lastIndexOf(lineFeed) : near;
+    if (newline >= 0) {
+      this.#skip(size - buffer.length + newline + 1, { written, isCutting: false });
+      return;
+    }
     // A line as long as a whole piece is cut. A shorter one is still being written: it stays whole.
-    else if (bytesRead === pieceBytesMax) this.#skip(size, { written, isCutting: true });
+    if (bytesRead === pieceBytesMax) this.#skip(size, { written, isCutting: true });
   }
 
-  /** Makes the unread output before `to` a skipped part. */
-  #skip(to: number, tail: { readonly written: Written; readonly isCutting: boolean }): void {
-    const { written } = tail;
+  /** Makes the unread output before `to` a skipped part. `rest`: the output from `to` on. */
+  #skip(to: number, rest: { readonly written: Written; readonly isCutting: boolean }): void {
+    const { written } = rest;
     const { offset, isCutting, parts, lastAt } = this.#position;
+    // One millisecond is left for the lines after the part, which have a later time (see `lastAt`).
     const fromAt = Math.max(lastAt, Math.floor(this.#oldestAt(written)) - 1);
     const toAt = Math.max(fromAt, Math.floor(written.mtimeMs) - 1);
     const part = { from: offset, to, fromAt, toAt, isCutting, dropped: 0 };
     this.#frontier = to;
     this.#position = {
       offset: to,
-      isCutting: tail.isCutting,
+      isCutting: rest.isCutting,
       parts: skipped.joinedParts([...parts, part]),
       // Lines after the part get later times than lines of the part, though they are stored first.
       lastAt: toAt + 1,
@@ -383,8 +397,8 @@ export class LogFile {
    */
   async #drop(part: skipped.SkippedPart, to: number): Promise<void> {
     const reading = this.#reading;
-    const from =
-      reading?.begin === part.from ? Math.max(part.from, reading.next.offset) : part.from;
+    let { from } = part;
+    if (reading?.begin === from) from = Math.max(from, reading.next.offset);
     if (to <= from) return;
     const counted = await countLines(this.#handle, { from, to });
     // While the lines were counted, `stored` may have moved the part's beginning, but not its end.

@@ -7,6 +7,7 @@ import type { SkippedPart } from "./skipped-parts.ts";
  */
 export type LogPosition = {
   readonly offset: number;
+  /** True when `offset` is within a line that was truncated, whose rest is skipped. */
   readonly isCutting: boolean;
   readonly parts: readonly SkippedPart[];
   /**
@@ -38,6 +39,7 @@ export function keptPosition(position: LogPosition): KeptPosition {
 export function positionOf(stored: KeptPosition, writtenAt: number): LogPosition {
   const { offset, isCutting, parts = [], lastAt = 0, gap } = stored;
   if (gap === null) return { offset, isCutting, parts, lastAt };
+  // One millisecond is left for the lines after the gap, which have a later time.
   const times = { fromAt: writtenAt - 1, toAt: writtenAt - 1 };
   const before = { ...times, from: offset, to: Math.max(offset, gap.from), isCutting, dropped: 0 };
   const dropped = { ...times, from: gap.to, to: gap.to, isCutting: false, dropped: gap.lines };

@@ -38,9 +38,12 @@ export function joinedParts(parts: readonly SkippedPart[]): readonly SkippedPart
   const all: SkippedPart[] = [];
   for (const part of parts) {
     const last = all.at(-1);
-    const isSame = last !== undefined && last.from >= last.to && last.to === part.from;
-    if (isSame) all.pop();
-    all.push(isSame ? { ...part, dropped: part.dropped + last.dropped } : part);
+    if (last !== undefined && last.from >= last.to && last.to === part.from) {
+      all.pop();
+      all.push({ ...part, dropped: part.dropped + last.dropped });
+    } else {
+      all.push(part);
+    }
   }
   return all;
 }

@@ -1,7 +1,10 @@
 // Remembers when the parts of a file were written. The file only grows, and its length is noted
 // from time to time; the answers are as exact as the notes are frequent. Pure.
 
-/** When so many lengths are remembered, every other one is forgotten; an even number. */
+/**
+ * When so many lengths are remembered, every other one is forgotten. The number is even, so that
+ * the last length stays.
+ */
 const lengthsMax = 1024;
 
 /** The lengths that one file had, in ascending order, each with the time of its last write. */
