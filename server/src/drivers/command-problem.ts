@@ -1,7 +1,10 @@
 // Explains the exit codes 126 and 127 of a start command. Shells end with these codes when they
 // cannot run a program. The program of the start command may be there all the same: then its
 // interpreter may be missing, or another program that it runs.
+/** How much of a file is read: its first line names the interpreter. */
 const beginBytesMax = 512;
+/** How much of the name of a missing program is shown. */
+const programLengthMax = 200;
 
 export type CommandFacts = {
   readonly exitCode: number | null;
@@ -27,6 +30,7 @@ export async function commandProblem(facts: CommandFacts): Promise<string | null
     const problem = begin === null ? null : fileProblem(path, begin);
     if (problem !== null) return problem;
   }
+  // Some shells print the carriage return at the end of the name, others `\r`.
   if (missing?.endsWith("\\r") === true || missing?.endsWith("\r") === true)
     return windowsLineEndings("A script that it runs");
   if (facts.exitCode === 126) return null;
@@ -41,6 +45,7 @@ export async function commandProblem(facts: CommandFacts): Promise<string | null
 function fileProblem(path: string, begin: Buffer): string | null {
   const line = /^#!([^\n]*)/.exec(begin.toString("utf8"))?.[1];
   if (line === undefined) {
+    // In a compiled program, the letters ELF follow the first byte.
     return begin.subarray(1, 4).toString("latin1") === "ELF"
       ? `The start command ${path} is a program for another system: its loader is not there. Build it for this one (Linux, glibc), or link it statically.`
       : null;
@@ -68,7 +73,9 @@ const forms = [
 function missingProgram(line: string): string | null {
   for (const form of forms) {
     const program = form.exec(line)?.[1];
-    if (program !== undefined) return program.replace(/^\$?'(.*)'$/, "$1").slice(0, 200);
+    // Removes the quotation marks around the name.
+    if (program !== undefined)
+      return program.replace(/^\$?'(.*)'$/, "$1").slice(0, programLengthMax);
   }
   return null;
 }

@@ -15,7 +15,7 @@ export type ExitFacts = {
   readonly lastErrorLine: ErrorLine | null;
   /** Why the platform killed the replica when no caller asked for that; null otherwise. */
   readonly endReason: string | null;
-  /** How the platform ended the replica, if it did. */
+  /** Whether a caller asked for the end; `killed`: the replica did not end in time after that. */
   readonly asked: "not" | "stopped" | "killed";
   /** Whose memory limit made the kernel kill a process: the replica's, or the machine's. */
   readonly memoryRanOut: "no" | "own" | "machine";
@@ -28,6 +28,11 @@ export type ExitFacts = {
   /** Default: the advice of the process driver. */
   readonly systemAdvice?: SystemAdvice;
 };
+
+/** The code that a shell reports after a signal is this plus the signal's number. */
+const signalCodeBase = 128;
+/** How much of a line is quoted. */
+const quoteLengthMax = 500;
 
 /** A line of standard error. */
 export type ErrorLine = Pick<ReplicaLine, "at" | "runId" | "text">;
@@ -45,6 +50,7 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
   const { lastErrorLine } = facts;
   const summary = summaryOf(facts);
   if (lastErrorLine === null) return summary;
+  // A reason that is the same without the line does not quote it.
   const { reason } = summaryOf({ ...facts, lastErrorLine: null });
   const { at, runId } = lastErrorLine;
   return reason === summary.reason
@@ -53,8 +59,9 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
 }
 
 function summaryOf(facts: ExitFacts): ExitSummary {
-  const signal =
-    facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
+  const { exitCode } = facts;
+  const isSignal = exitCode !== null && exitCode > signalCodeBase;
+  const signal = isSignal ? signalName(exitCode - signalCodeBase) : null;
   if (facts.endReason !== null)
     return { exitCode: null, signal: "SIGKILL", reason: facts.endReason };
   if (facts.asked === "killed")
@@ -64,16 +71,16 @@ function summaryOf(facts: ExitFacts): ExitSummary {
       reason: "The replica did not stop in time and was stopped by force.",
     };
   // The kernel may have killed the shell together with the app.
-  if (facts.exitCode === null && facts.asked === "not" && facts.memoryRanOut === "own")
+  if (exitCode === null && facts.asked === "not" && facts.memoryRanOut === "own")
     return { exitCode: null, signal: "SIGKILL", reason: memoryReason(facts) };
-  if (facts.exitCode === null)
+  if (exitCode === null)
     return {
       exitCode: null,
       signal: null,
       reason: "The replica was killed from outside the platform, or together with the machine.",
     };
   if (signal !== null) return { exitCode: null, signal, reason: signalReason(facts, signal) };
-  return { exitCode: facts.exitCode, signal: null, reason: codeReason(facts, facts.exitCode) };
+  return { exitCode, signal: null, reason: codeReason(facts, exitCode) };
 }
 
 function signalReason(facts: ExitFacts, signal: string): string {
@@ -113,14 +120,15 @@ function codeReason(facts: ExitFacts, exitCode: number): string {
 function detail(facts: ExitFacts): string {
   const line = facts.startError ?? errorLine(facts.lastErrorLine?.text ?? "");
   const text = (line ?? "").trim().replace(/\.$/, "");
+  if (text === "") return ".";
   const advice = errorAdvice(text, facts.systemAdvice);
-  return text === "" ? "." : `: ${text}.${advice === "" ? "" : ` ${advice}`}`;
+  return advice === "" ? `: ${text}.` : `: ${text}. ${advice}`;
 }
 
 /** Returns a line that looks like the end of a traceback; null for any other output. */
 function errorLine(line: string): string | null {
   return /^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)(:|$)/.test(line)
-    ? line.slice(0, 500)
+    ? line.slice(0, quoteLengthMax)
     : null;
 }
 

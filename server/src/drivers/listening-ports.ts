@@ -10,7 +10,11 @@ export type ListeningSocket = {
 
 /** The state "listening" in /proc/net/tcp. */
 const listening = "0A";
+/** Where a row of /proc/net/tcp has the state and the inode of its socket. */
+const stateField = 3;
 const inodeField = 9;
+/** The address of the engine's own name server, 127.0.0.11, as the kernel writes it. */
+const engineNameServer = "0B00007F";
 /** The loopback addresses as the kernel writes them: 127.0.0.0/8, also in IPv6 form, and ::1. */
 const loopbackForm = /^(?:(?:0{16}FFFF0000)?[0-9A-F]{6}7F|0{24}01000000)$/;
 /** The maximum number of ports that a sentence names. */
@@ -29,10 +33,9 @@ function socketIn(row: string): ListeningSocket | null {
   const fields = row.trim().split(/\s+/);
   const [, localAddress = ""] = fields;
   const match = /^([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4})$/.exec(localAddress);
-  if (fields[3] !== listening || match === null) return null;
+  if (fields[stateField] !== listening || match === null) return null;
   const [, address = "", port = ""] = match;
-  // The engine's own name server listens on 127.0.0.11.
-  if (address === "0B00007F") return null;
+  if (address === engineNameServer) return null;
   return {
     port: Number.parseInt(port, 16),
     isLoopback: loopbackForm.test(address),

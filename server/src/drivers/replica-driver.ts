@@ -86,9 +86,9 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
       try {
         await this.startReplica(spec, this.#claimFor(spec), startSignal);
       } catch (error) {
-        throw startSignal.aborted
-          ? new StartRefused("The start was cancelled.", { cause: error })
-          : error;
+        if (startSignal.aborted)
+          throw new StartRefused("The start was cancelled.", { cause: error });
+        throw error;
       } finally {
         const isRunning = this.replicas.get(replicaId)?.isEnded === false;
         if (!isRunning) this.placement.release(replicaId);

@@ -16,7 +16,9 @@ export type Cgroups = {
 
 /** The machine's own description of its cgroups. */
 type CgroupSources = {
+  /** The text of a file mountinfo, which lists the mounts. */
   readonly mountinfo: string;
+  /** The text of /proc/<pid>/cgroup of the examined process. */
   readonly own: string;
   /** Stands before the paths of mounts. */
   readonly root: string;
@@ -24,6 +26,7 @@ type CgroupSources = {
 
 type Hierarchy = {
   readonly version: 1 | 2;
+  /** The path at which the hierarchy is mounted. */
   readonly mount: string;
   /** The folder of the cgroup that the platform, or another examined process, is in. */
   readonly ownFolder: string;
@@ -100,7 +103,10 @@ function readSources(): CgroupSources | null {
   return sources.mountinfo === "" || sources.own === "" ? null : sources;
 }
 
-/** The cgroup hierarchies of the machine, the unified one first. */
+/**
+ * The cgroup hierarchies of the machine, the unified one first. A line of mountinfo (see proc(5)):
+ * `id parent device root mount … - type source options`.
+ */
 function hierarchies({ mountinfo, own, root: machineRoot }: CgroupSources): readonly Hierarchy[] {
   const mounted: Hierarchy[] = [];
   for (const line of mountinfo.split("\n")) {
@@ -119,8 +125,9 @@ function hierarchies({ mountinfo, own, root: machineRoot }: CgroupSources): read
     // In a container the mount shows only a part of the hierarchy.
     const below = root !== "/" && path.startsWith(root) ? path.slice(root.length) : path;
     const folder = existsSync(join(mount, below)) ? join(mount, below) : mount;
-    if (controllers.length > 0)
-      mounted.push({ version, mount, ownFolder: folder.replace(/(?<=.)\/$/, ""), controllers });
+    // A slash at the end is removed.
+    const ownFolder = folder.replace(/(?<=.)\/$/, "");
+    if (controllers.length > 0) mounted.push({ version, mount, ownFolder, controllers });
   }
   return mounted.sort((a, b) => b.version - a.version);
 }
@@ -147,10 +154,10 @@ function firstParent(
   problems: string[],
 ): readonly groups.CgroupParent[] {
   const { version, mount } = hierarchy;
-  const ownFolder =
-    basename(hierarchy.ownFolder) === leafName(name)
-      ? dirname(hierarchy.ownFolder)
-      : hierarchy.ownFolder;
+  // An earlier call may have moved the platform into the leaf (see `enable`).
+  const isInLeaf = basename(hierarchy.ownFolder) === leafName(name);
+  const ownFolder = isInLeaf ? dirname(hierarchy.ownFolder) : hierarchy.ownFolder;
+  // In version 1, a cgroup with processes may have others below it, so none beside it is needed.
   const beside = version === 2 && ownFolder !== mount ? [dirname(ownFolder)] : [];
   for (const parent of new Set([...beside, ownFolder, mount])) {
     const folder = join(parent, name);
@@ -186,7 +193,7 @@ function firstParent(
 /**
  * Delegates controllers to the cgroups below. The kernel refuses that for a cgroup with processes;
  * if only the platform uses it (a service with Delegate=yes, a container), its processes first move
- * into a leaf.
+ * into `leaf`, a cgroup below. Null: no process may move.
  */
 function enable(
   folder: string,

@@ -34,7 +34,7 @@ export type CgroupLimits = {
 
 /**
  * The limits of one build, or of one step of an image build: pip needs a few GB for the largest
- * packages, compilers one process per core.
+ * packages, compilers one process per core. The maximum number of tasks stops a fork bomb.
  */
 export const buildLimits: CgroupLimits = {
   memoryBytes: Math.round(totalmem() / 2),
@@ -49,7 +49,10 @@ type Command = {
   readonly environment: Readonly<Record<string, string>>;
 };
 
+/** The time in which a cgroup may use its share of the processor: the kernel's default. */
 const periodMicros = 100_000;
+/** The kernel refuses a smaller share of the period. */
+const quotaMicrosMin = 1000;
 /** Half the usual weight, which is 1024 in version 1 and 100 in version 2. */
 const lowWeight = { 1: "512", 2: "50" } as const;
 /** In version 1, a peak use of at least this share of the limit counts as a hit of the limit. */
@@ -108,7 +111,7 @@ function settingsOf(
   if (controller === "cpu") {
     if (cpuCores === null)
       return [[version === 2 ? "cpu.weight" : "cpu.shares", lowWeight[version], true]];
-    const micros = Math.max(1000, Math.round(cpuCores * periodMicros));
+    const micros = Math.max(quotaMicrosMin, Math.round(cpuCores * periodMicros));
     if (version === 2) return [["cpu.max", `${micros} ${periodMicros}`, true]];
     return [
       ["cpu.cfs_period_us", String(periodMicros), true],
@@ -138,7 +141,10 @@ export function entering(group: Cgroup, { file, args, environment }: Command): C
   return { file: "/bin/sh", args: ["-c", script, "sh", file, ...args], environment };
 }
 
-/** Lines of a shell that enters the cgroup and becomes the kernel's first choice to kill. */
+/**
+ * Lines of a shell that enters the cgroup and becomes the kernel's first choice to kill. The 0
+ * stands for the process that writes it; the exit code is `sandboxFailedCode`.
+ */
 export function enterLines(group: Cgroup): string {
   const lines = filesOf(group).map((file) => `echo 0 >${shellQuoted(file)} || exit 125\n`);
   return `${lines.join("")}{ echo ${oomScore} >/proc/self/oom_score_adj; } 2>/dev/null\n`;
@@ -182,9 +188,8 @@ export function niceWords(group: Cgroup): string {
 export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   const memory = group.find(({ controller }) => controller === "memory");
   if (memory === undefined) return "no";
-  const text = readText(
-    join(memory.folder, memory.version === 2 ? "memory.events" : "memory.oom_control"),
-  );
+  const eventsFile = memory.version === 2 ? "memory.events" : "memory.oom_control";
+  const text = readText(join(memory.folder, eventsFile));
   const count = (name: string): number =>
     Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
   if (count("oom_kill") === 0) return "no";
@@ -217,6 +222,7 @@ export function groupNames({ folder }: CgroupParent): readonly string[] {
 
 /** Throws unless a process can enter a cgroup with limits below these parents. */
 export function enterable(parents: readonly CgroupParent[]): void {
+  // Any limits do that a short program stays within.
   const group = makeGroup(parents, "probe", {
     memoryBytes: 100_000_000,
     cpuCores: 1,

@@ -16,10 +16,10 @@ export function replacePort(
   const form = new RegExp(`^((?:.*[:=])?)${from}$`, "s");
   let isFound = false;
   const replaced = entrypoint.map((argument, index) => {
-    const start = index === 0 ? undefined : form.exec(argument)?.[1];
-    if (start === undefined) return argument;
+    const before = index === 0 ? undefined : form.exec(argument)?.[1];
+    if (before === undefined) return argument;
     isFound = true;
-    return `${start}${to}`;
+    return `${before}${to}`;
   });
   return isFound ? replaced : null;
 }
@@ -33,9 +33,13 @@ const loopback = "127.0.0.1";
  */
 const everyAddress = new RegExp(
   [
+    // 0.0.0.0
     String.raw`(?<![\d.])0\.0\.0\.0(?![\d.]|/\d)`,
+    // [::]
     String.raw`(?<![\w\])])\[::\](?=[:\s"']|$)`,
+    // ::
     String.raw`(?<=^|[=\s]["']?)::(?=[\s"']|$)`,
+    // The missing address before a port, as in :8000.
     String.raw`(?<=^|[=\s]["']?)(?=:\d+(?:[\s"']|$))`,
   ].join("|"),
   "g",

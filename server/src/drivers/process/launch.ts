@@ -133,12 +133,13 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     // The shell moves itself to the replica's cgroup. The shell's parent has to be moved too, so
     // that the end of the platform's cgroup does not end the replica. The shell cannot do that,
     // since it does not see its parent's process id. The move takes some 10 ms, in which the app
-    // starts.
+    // starts. The shells of the pool have started, so each has an id.
     await enter(cgroup, shell.child.pid ?? 0);
     return { child: shell.child, paths, record };
   } catch (error) {
     if (shell !== undefined) await context.shells.end(shell);
     removeGroup(cgroup);
+    // In a network of its own, the port is not one of the pool.
     if (choice.port !== null && !hasOwnNetwork(context)) context.ports.release(choice.port);
     await removeReplica(paths);
     throw error;
@@ -170,7 +171,9 @@ type AddressChoice = {
   readonly port: number | null;
   /** The platform's path of the socket of a cortex app. */
   readonly socket: string | null;
+  /** The start command, with the port that was chosen; empty for cortex. */
   readonly entrypoint: readonly string[];
+  /** See `ReplicaRecord`. */
   readonly hint: string | null;
 };
 
@@ -194,7 +197,8 @@ async function choosePort(spec: ReplicaSpec, context: LaunchContext): Promise<Ad
   const common = { isCortex, socket, hint: null };
   if (socket !== null) return { ...common, port: null, entrypoint: [] };
   if (hasOwnNetwork(context)) {
-    return { ...common, port: isCortex || spec.port === 0 ? defaultPort : spec.port, entrypoint };
+    const usesDefault = isCortex || spec.port === 0;
+    return { ...common, port: usesDefault ? defaultPort : spec.port, entrypoint };
   }
   if (isCortex) return { ...common, port: await context.ports.take(), entrypoint: [] };
   return { ...common, ...(await choosePortOfMachine(spec, context.ports)) };
@@ -205,7 +209,8 @@ async function choosePortOfMachine(
   ports: PortPool,
 ): Promise<Pick<AddressChoice, "port" | "entrypoint" | "hint">> {
   const entrypoint = keepOnLoopback(spec.entrypoint);
-  // An entrypoint that names the port can be given any free one instead.
+  // An entrypoint that names the port can be given any free one instead. The 0 only finds out
+  // whether it names the port.
   if (replacePort(entrypoint, spec.port, 0) !== null) {
     const port = await ports.take();
     return { port, entrypoint: replacePort(entrypoint, spec.port, port) ?? entrypoint, hint: null };
@@ -242,6 +247,8 @@ async function prepareFolders(
     });
   }
   if (usesOverlay(artifact, context)) return;
+  // With the option, the copy shares the blocks of the files where the file system can do that. The
+  // `cp` of macOS does not know it.
   const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
   await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], {
     signal: context.signal,
@@ -291,6 +298,7 @@ function programOf(
     readyFd,
     socket: isSandboxed && choice.socket !== null ? `${listenPath}/${listenName}` : choice.socket,
   });
+  // `choosePort` has refused an empty entrypoint.
   const command = program as [string, ...string[]];
   const refusal = sandboxes.wordsRefusal({ command, environment });
   if (refusal !== null) throw new StartRefused(`The replica could not be started: ${refusal}.`);
@@ -298,14 +306,16 @@ function programOf(
   return { command, cwd, environment, view, home: homePath, user: projectUser(spec.projectId) };
 }
 
-type Chosen = { readonly choice: AddressChoice; readonly cgroup: Cgroup; readonly shell: Shell };
+type ScriptParts = LaunchParts &
+  Pick<ReplicaSpec, "replicaId" | "egressCidrs"> & {
+    readonly choice: AddressChoice;
+    readonly cgroup: Cgroup;
+    readonly shell: Shell;
+  };
 
 /** The script that the replica's shell executes. */
-function scriptOf(
-  run: sandboxes.SandboxedRun,
-  launch: LaunchParts & Chosen & Pick<ReplicaSpec, "replicaId" | "egressCidrs">,
-): string {
-  const { paths, context, choice, cgroup, shell, replicaId, egressCidrs } = launch;
+function scriptOf(run: sandboxes.SandboxedRun, parts: ScriptParts): string {
+  const { paths, context, choice, cgroup, shell, replicaId, egressCidrs } = parts;
   const isServer = choice.port !== null;
   const redirect =
     shell.address !== null && isServer
@@ -361,14 +371,17 @@ function viewOf(
     { from: paths.home, at: homePath },
     { from: paths.listen, at: listenPath },
   ];
-  const readOnly = [
+  const folders = new Set([
     ...interpreterFolders(python, [homedir(), context.dataDir]),
     ...(venvDir === null ? [] : [venvDir]),
     ...(spec.runtime === "cortex" ? [context.runtimeDir] : []),
-  ].filter((path, index, all) => all.indexOf(path) === index);
+  ]);
+  const readOnly = [...folders];
   refuseOverlap(spec, [appDir, ...readOnly]);
+  const aliases = [{ of: appDir, at: codeAlias }];
   // There is no alias if the machine's own Python is at the alias's path.
   const hasAlias = venvDir !== null && !readOnly.some((path) => isBelow(path, venvAlias));
+  if (hasAlias) aliases.push({ of: venvDir, at: venvAlias });
   return {
     ...base,
     readOnly,
@@ -377,7 +390,7 @@ function viewOf(
     sharedMemoryBytes: memoryBytesOf(spec),
     overlays: isOverlaid ? [{ lower: appDir, upper: paths.code, work: paths.overlayWork }] : [],
     placed: isOverlaid ? placed : [...placed, { from: paths.code, at: appDir }],
-    aliases: [{ of: appDir, at: codeAlias }, ...(hasAlias ? [{ of: venvDir, at: venvAlias }] : [])],
+    aliases,
   };
 }
 
@@ -386,8 +399,8 @@ function viewOf(
  * needs, or inside one that it must not change.
  */
 function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string[]): void {
-  const other =
-    at === null ? undefined : needed.find((path) => isBelow(path, at) || isBelow(at, path));
+  if (at === null) return;
+  const other = needed.find((path) => isBelow(path, at) || isBelow(at, path));
   if (other === undefined) return;
   throw new StartRefused(
     `storagePath is ${at}, but the app's programs are in ${other} here: choose another path.`,
@@ -395,10 +408,11 @@ function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string
 }
 
 /**
- * The beginning of the shell's script. It claims the start (see `giveUpStart`), and sends errors of
- * the sandbox to `state` instead of the app's output. It opens `stdout`, `stderr` and `ready`
- * twice: the second opening keeps the app from taking a lease on the file (fcntl(2)), with which
- * the app could block the platform's reads for 45 seconds.
+ * The beginning of the shell's script. It claims the start (see `giveUpStart`): after `set -C`, the
+ * shell cannot create a file that exists already. The script then sends errors of the sandbox to
+ * `state`, and keeps the app's error output as descriptor 5. It opens `stdout`, `stderr` and `ready`
+ * twice: the second opening (6, 7 and 8) keeps the app from taking a lease on the file (fcntl(2)),
+ * with which the app could block the platform's reads for 45 seconds.
  */
 const claimStart = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxes.sandboxFailedCode}
 { read -r stat </proc/self/stat; } 2>/dev/null || stat=$$

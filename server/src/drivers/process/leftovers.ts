@@ -103,8 +103,11 @@ export class Leftovers {
   readonly #options: LeftoversOptions;
   readonly #table: ProcessTable;
   readonly #known: Known = { ours: new Set(), others: new Set(), dead: new Set() };
+  /** The processes that were asked to end, by process id and start time. */
   readonly #askedToEnd = new Set<string>();
+  /** The time of the first scan; null before it. */
   #sinceMs: number | null = null;
+  /** The time of the last scan that found a process; the first scan counts as one. */
   #lastSeenMs = 0;
 
   constructor(options: LeftoversOptions, table: ProcessTable = thisMachine) {

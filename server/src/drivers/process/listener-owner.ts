@@ -6,6 +6,9 @@ import { readText } from "./read-text.ts";
 
 /** State 0A of proc_net_tcp: listening. */
 const listening = "0A";
+/** Where a row of proc_net_tcp has the local address, the state and the inode of its socket. */
+const addressField = 1;
+const stateField = 3;
 const inodeField = 9;
 
 /** The processes of one replica. */
@@ -43,7 +46,9 @@ export class ListenerOwner {
 
   #scan(): void {
     this.#ownSockets.clear();
-    for (const pid of this.#pids()) for (const inode of socketsOf(pid)) this.#ownSockets.add(inode);
+    for (const pid of this.#pids()) {
+      for (const inode of socketsOf(pid)) this.#ownSockets.add(inode);
+    }
   }
 
   #pids(): number[] {
@@ -75,14 +80,16 @@ function listenersAt(port: number): string[] {
   const rows = ["tcp", "tcp6"]
     .flatMap((name) => readText(`/proc/net/${name}`).split("\n"))
     .map((row) => row.trim().split(/\s+/))
-    .filter((row) => row[3] === listening && row[1]?.endsWith(end));
-  const rowsByForm = addressForms.map((form) =>
-    rows.filter((row) => form.test(row[1]?.slice(0, -end.length) ?? "")),
-  );
+    .filter((row) => row[stateField] === listening && row[addressField]?.endsWith(end));
   // A listener on another address, such as 127.0.0.2, cannot take the replica's calls.
-  return (rowsByForm.find((matching) => matching.length > 0) ?? []).map(
-    (row) => row[inodeField] ?? "",
-  );
+  for (const form of addressForms) {
+    const matching = rows.filter((row) =>
+      form.test(row[addressField]?.slice(0, -end.length) ?? ""),
+    );
+    // The kernel prefers these to the listeners of the later forms.
+    if (matching.length > 0) return matching.map((row) => row[inodeField] ?? "");
+  }
+  return [];
 }
 
 function socketsOf(pid: number): string[] {

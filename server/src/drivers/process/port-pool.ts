@@ -4,8 +4,9 @@ import { createServer } from "node:net";
 import { StartRefused } from "#drivers/driver.ts";
 
 /** Below the kernel's range for outgoing connections, which would conflict. */
-const first = 20_000;
-const last = 29_999;
+const firstPort = 20_000;
+const lastPort = 29_999;
+/** How many ports of the range are tried before the kernel is asked for one. */
 const triesMax = 200;
 
 /** The ports assigned to replicas of this platform. */
@@ -33,7 +34,7 @@ export class PortPool {
   /** Returns some free port. Rejects with `StartRefused` when it finds none. */
   async take(): Promise<number> {
     for (let attempt = 0; attempt < triesMax; attempt++) {
-      const port = await this.takeExactly(randomInt(first, last + 1));
+      const port = await this.takeExactly(randomInt(firstPort, lastPort + 1));
       if (port !== null) return port;
     }
     // One app may occupy the whole range where networks are shared; ask the kernel for any other

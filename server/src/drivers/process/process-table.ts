@@ -29,7 +29,9 @@ export function ranMs(
   { startedBootMs }: Pick<ReplicaRecord, "startedBootMs">,
 ): number | undefined {
   const startMs = startedBootMs ?? Number(startTicks) * tickMs;
-  if (!hasProc || !(startMs > 0)) return undefined;
+  // This is also true for NaN.
+  const isUnknown = !(startMs > 0);
+  if (!hasProc || isUnknown) return undefined;
   return Math.max(0, sinceBootMs() - startMs);
 }
 
@@ -59,6 +61,7 @@ export function childrenByParent(): ReadonlyMap<number, readonly number[]> {
  */
 export function withDescendants(pid: number, children = childrenByParent()): number[] {
   const members = [pid];
+  // The loop also reaches the members that it adds.
   for (const member of members) members.push(...(children.get(member) ?? []));
   return members;
 }
@@ -157,6 +160,7 @@ export function memoryKills(): number {
 /** The processes in the cgroup; without one, all of the machine. */
 export function processesIn([first]: Cgroup): readonly number[] {
   if (first === undefined) return listProcesses();
+  // The folders of all controllers have the same processes.
   const ids = readText(join(first.folder, "cgroup.procs")).split("\n");
   return ids.filter(Boolean).map(Number);
 }

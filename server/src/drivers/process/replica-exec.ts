@@ -29,6 +29,7 @@ export type ExecScope = {
 const terminalProgram = "/usr/bin/script";
 /** The first line of a command's error output on a terminal. It names the terminal. */
 const terminalForm = /^(\/dev\/pts\/\d{1,6})\n/;
+/** An error output that is longer, and has not matched so far, does not begin with that line. */
 const terminalLineMax = 64;
 
 /** Numbers the commands of this process of the platform. */
@@ -96,6 +97,7 @@ class SandboxExec implements RunningExec {
   readonly #child: ChildProcessWithoutNullStreams;
   readonly stdout: Readable;
   readonly stderr: Readable;
+  /** The name of the terminal; null until it is known, or when there is no terminal. */
   #terminal: string | null = null;
   /** Null: there is no terminal. */
   #size: TerminalSize | null;
@@ -103,7 +105,9 @@ class SandboxExec implements RunningExec {
    * True while a size is being set: of two settings at once, the older could end last and win.
    */
   #isResizing = false;
+  /** Why somebody ended the command; null: nobody did. */
   #reason: string | null = null;
+  /** True when all processes of the command are gone. */
   #isSwept = false;
 
   constructor(scope: StartedExec, terminal: TerminalSize | null) {
@@ -167,6 +171,7 @@ class SandboxExec implements RunningExec {
         const rest = text.slice(match?.[0].length ?? 0);
         text = null;
         this.#terminal = match?.[1] ?? null;
+        // The size may have changed before the terminal was known.
         if (this.#size !== null) this.resize(this.#size);
         done(null, Buffer.from(rest, "latin1"));
       },
@@ -176,14 +181,16 @@ class SandboxExec implements RunningExec {
   async #wait(): Promise<ExecEnd> {
     const child = this.#child;
     const closed = once(child, "close").catch(() => undefined);
-    const [code, name] = (await once(child, "exit").catch(() => [null, null])) as ExitedWith;
+    const exit: unknown = await once(child, "exit").catch(() => [null, null]);
+    const [code, signalName] = exit as ExitedWith;
     // Processes that the command has left hold the outputs and the terminal open.
     const { marker, cgroup, clock } = this.#scope;
     await endMarked(`${execVariable}=${marker}`, clock, () => processesIn(cgroup));
     this.#isSwept = true;
     if (this.#reason !== null) this.#dropOutputs();
     await closed;
-    const exitCode = name === null ? code : 128 + constants.signals[name];
+    // This is how shells report the end by a signal.
+    const exitCode = signalName === null ? code : 128 + constants.signals[signalName];
     if (this.#reason === null && this.#isReplicaGone())
       return { exitCode, message: replicaNotRunning };
     return { exitCode, message: this.#reason };
@@ -201,7 +208,7 @@ class SandboxExec implements RunningExec {
   }
 }
 
-type ExitedWith = readonly [code: number | null, name: NodeJS.Signals | null];
+type ExitedWith = readonly [code: number | null, signalName: NodeJS.Signals | null];
 
 /** Starts a process; null when the machine cannot start one: then there are no pipes either. */
 function start({
@@ -217,7 +224,10 @@ function start({
 
 /**
  * Wraps the command so that it runs on a new terminal of this size, which belongs to the sandbox.
- * The terminal's name is the first line of the error output.
+ * The terminal's name is the first line of the error output. The program `script` runs its text
+ * with the shell in SHELL, so the app's own value travels as `shell_of_app`. The options make
+ * `script` print nothing itself, end with the command's exit code, and keep the terminal's echo; it
+ * records the session in /dev/null.
  */
 function onTerminal(
   command: ExecCommand["command"],

@@ -10,7 +10,7 @@ export type KnownOfExit = Pick<
   ExitFacts,
   "startError" | "lastErrorLine" | "asked" | "endReason"
 > & {
-  /** The count of memory kills before the replica began; see `memoryFacts`. */
+  /** The count of memory kills when the replica was first seen; see `memoryFacts`. */
   readonly memoryKillsBefore: number;
 };
 

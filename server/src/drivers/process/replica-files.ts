@@ -121,7 +121,9 @@ export type ReplicaRecord = Pick<
  */
 export type ProcessIdentity = {
   readonly pid: number;
+  /** The id of its process group. */
   readonly group: number;
+  /** When it started, as the kernel counts; null on a machine without /proc. */
   readonly startTicks: string | null;
 };
 

@@ -18,6 +18,7 @@ export function markerOf(replicaId: string): string {
 function addressAt(paths: ReplicaPaths, record: ReplicaRecord, port: number): Address {
   const { host = loopback, isSandboxed, replicaId } = record;
   if (host !== loopback || process.platform !== "linux") return { host, port };
+  // No process has the id 0: until the shell has started, no listener is the replica's own.
   const firstPid = isSandboxed ? (readPid(paths)?.pid ?? 0) : null;
   const owner = new ListenerOwner({ firstPid, marker: markerOf(replicaId) });
   return { host, port, isOwn: () => owner.isOwn(port) };

@@ -22,6 +22,7 @@ export const lookEveryMs = 1000;
 const lookSoonMs = 5;
 /** The minimum time between two turns because of changes: an app may write byte by byte. */
 const changeMs = 10;
+/** The files of the replica's folder whose changes are of interest. */
 const watchedFiles = new Set(["stdout", "stderr", "state", "ready"]);
 
 /** The turns of one replica, from `start` until `stop`. */
@@ -30,9 +31,13 @@ export class ReplicaLooks {
   #state: "new" | "started" | "stopped" = "new";
   #watcher: FSWatcher | null = null;
   #running: Promise<void> | null = null;
+  /** A turn was asked for that has not begun yet. */
   #isWanted = false;
+  /** Cancels the wait of `lookSoon`. */
   #cancelSoon: (() => void) | undefined;
+  /** Cancels the wait before the look for a change. */
   #cancelChange: (() => void) | undefined;
+  /** When the last look for a change began. */
   #lastChangeMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ReplicaLooksOptions) {

@@ -231,10 +231,8 @@ export class ReplicaProcess {
   /** Fails the start, since the replica exited before the app started. */
   #fail(): void {
     const { complaints } = files.readState(this.#options.paths);
-    this.#failure =
-      this.#endRequest === "not"
-        ? complaints || "its first process ended"
-        : "it was stopped meanwhile";
+    const ownReason = complaints === "" ? "its first process ended" : complaints;
+    this.#failure = this.#endRequest === "not" ? ownReason : "it was stopped meanwhile";
     this.#established.reject(new Error(this.#failure));
   }
 

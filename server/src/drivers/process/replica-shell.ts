@@ -35,10 +35,12 @@ const leftoversCheckMs = 50;
 /** The processes of one replica. `pid` and `wasSeen` are as of the last call of `isGone`. */
 export class ReplicaShell {
   readonly #options: ReplicaShellOptions;
+  /** The shell's process; null until it was read from the shell's file. */
   #identity: ProcessIdentity | null = null;
   #isChildGone: boolean;
   #isAskedToEnd = false;
   #isKilled = false;
+  /** True when a shell that is not our child was seen alive. */
   #wasAlive = false;
   #leftovers: Leftovers | null = null;
 
@@ -101,8 +103,11 @@ export class ReplicaShell {
     if (this.#identity === null) return this.kill();
     const { pid, group, startTicks } = this.#identity;
     const app = firstChild(pid);
+    // Without /proc the app is not known, so the whole group is asked.
+    const hasProc = startTicks !== null;
     if (app !== null) this.#isAskedToEnd = signal(pid, "SIGTERM") && signal(app, "SIGTERM");
-    else if (startTicks === null) this.#isAskedToEnd = signal(-group, "SIGTERM");
+    else if (!hasProc) this.#isAskedToEnd = signal(-group, "SIGTERM");
+    // The shell has not started the app yet, or is about to end.
     else this.#options.looks.lookSoon();
   }
 
@@ -129,7 +134,8 @@ export class ReplicaShell {
    */
   areLeftoversGone(isAsking: boolean): boolean {
     const { child, record, clock, looks, onFault } = this.#options;
-    if (record.bootId !== bootId || (record.isSandboxed && this.#identity !== null)) return true;
+    const isOtherBoot = record.bootId !== bootId;
+    if (isOtherBoot || (record.isSandboxed && this.#identity !== null)) return true;
     this.#leftovers ??= new Leftovers({
       marker: markerOf(record.replicaId),
       group: child?.pid ?? null,

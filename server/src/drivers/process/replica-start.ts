@@ -45,10 +45,12 @@ export class ReplicaStart {
   /** Returns the port in the runtime's report. */
   #readReport(): number | undefined {
     if (this.#isReported || this.#record.runtime !== "cortex") return undefined;
-    const report = readReport(this.#paths);
-    this.#error =
-      report.error ?? (report.port === undefined ? null : socketError(this.#paths, this.#record));
-    this.#isReported = report.isLast || this.#error !== null;
-    return report.port;
+    const { port, error, isLast } = readReport(this.#paths);
+    this.#error = error ?? null;
+    // The runtime listens, so its socket must be there.
+    if (error === undefined && port !== undefined)
+      this.#error = socketError(this.#paths, this.#record);
+    this.#isReported = isLast || this.#error !== null;
+    return port;
   }
 }

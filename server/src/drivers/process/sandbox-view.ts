@@ -117,6 +117,7 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     ...(context.mounts.some(({ at }) => at === "/dev/mqueue")
       ? [line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec")]
       : []),
+    // The second table mounts the program's own shared memory over this.
     line("tmpfs", `${root}/dev/shm`, "tmpfs", "size=4k,nosuid,nodev"),
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
     proc(root),
@@ -194,6 +195,7 @@ function overlayLine(
   overlay: { readonly lower: string; readonly upper: string; readonly work: string },
   context: SandboxContext,
 ): Mount {
+  // Overlays keep notes in attributes of files, of which an ordinary user can set only this kind.
   const extra = context.isUserOwned ? ",userxattr" : "";
   const options = `lowerdir=${overlay.lower},upperdir=${overlay.upper},workdir=${overlay.work}${extra},X-mount.mkdir`;
   return {

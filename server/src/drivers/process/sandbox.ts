@@ -180,7 +180,8 @@ export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): 
 /**
  * Lines of the script that write to a file how the program is started and with which variables; the
  * file lasts until the sandbox ends. The file lies in memory outside the program's view, and only
- * root may read it. The file stays empty if the memory lacks space.
+ * root may read it. The file stays empty if the memory lacks space; standard error is closed, since
+ * that is no error of the sandbox.
  */
 function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): string {
   const inside = shellQuoted(insideScript(namesOf(run)));
@@ -354,6 +355,7 @@ function insideScript(names: readonly string[]): string {
   // `cd` has set OLDPWD, and LC_ALL comes from the environment of the platform's tools.
   const unset = names.includes("LC_ALL") ? "unset OLDPWD" : "unset OLDPWD LC_ALL";
   return [
+    // With 126, a shell says that a program cannot be executed.
     'cd "$1" || exit 126',
     "shift",
     unset,

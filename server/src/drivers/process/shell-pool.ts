@@ -34,8 +34,11 @@ const readyMin = 2;
 const readyMax = 10;
 /** How long to wait after a start: preparing shells would compete with the app that starts. */
 const refillPauseMs = 1000;
+/** How long the preparation of one shell may take. */
 const prepareTimeoutMs = 10_000;
+/** How long a shell may take to end by itself, before it is killed. */
 const endWaitMs = 5_000;
+/** How much of a shell's error output is logged. */
 const complaintCharactersMax = 500;
 
 /** Prepares shells only after the first start, so that a platform without apps has none. */
@@ -45,6 +48,7 @@ export class ShellPool {
   #ready: Shell[] = [];
   /** The state of the machine's mounts and /etc when the ready shells were made. */
   #machine = "";
+  /** How many shells were taken since the last refill began. */
   #takenCount = 0;
   #isClosed = false;
   #refilling: Promise<void> | null = null;
@@ -129,7 +133,9 @@ export class ShellPool {
       this.#machine = machine;
     }
     const network = ownNetwork(sandbox);
-    const connected = network && connectNetwork(network, false);
+    // The replica of the shell is not known yet: its script adds what a web server needs.
+    const hasServer = false;
+    const connected = network === null ? null : connectNetwork(network, hasServer);
     const { file, args, environment } = sandboxShell(sandbox, network !== null);
     // The last argument only shows in lists of processes to which platform the shell belongs.
     const child = spawn(file, [...args, "-s", base.stagingDir], {

@@ -35,7 +35,8 @@ export function usageOf<Key>(
 
 /**
  * The traffic in the text of /proc/<pid>/net/dev. It has one line for each interface: the name,
- * eight numbers for received traffic, and eight for sent traffic.
+ * eight numbers for received traffic, and eight for sent traffic. The first of each eight counts
+ * bytes.
  */
 function trafficOf(text: string): NonNullable<ReplicaUsage["network"]> {
   const lines = text.split("\n").map((line) => line.trim().split(/[:\s]+/));

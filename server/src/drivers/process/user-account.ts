@@ -13,9 +13,12 @@ export function accountFiles({
 }: UserAccount): Readonly<Record<"passwd" | "group", string>> {
   const account = (name: string, id: number, folder: string): string =>
     `${name}:x:${id}:${id}:${name}:${folder}:/bin/sh\n`;
+  // The id 0 can have only one name, which is `app` then.
   const isRoot = user === 0;
+  const rootAccount = isRoot ? "" : account("root", 0, "/");
+  const rootGroup = isRoot ? "" : "root:x:0:\n";
   return {
-    passwd: `${account("app", user, home)}${isRoot ? "" : account("root", 0, "/")}${account("nobody", 65_534, "/nonexistent")}`,
-    group: `app:x:${user}:\n${isRoot ? "" : "root:x:0:\n"}nogroup:x:65534:\n`,
+    passwd: `${account("app", user, home)}${rootAccount}${account("nobody", 65_534, "/nonexistent")}`,
+    group: `app:x:${user}:\n${rootGroup}nogroup:x:65534:\n`,
   };
 }
