@@ -39,6 +39,7 @@ export async function limitEgress(
   throw rulesNotSet(failure);
 }
 
+/** The latest change of the rules of each firewall. */
 const turns = new WeakMap<Firewall, Promise<string | null>>();
 
 /** Sets rules one change at a time, so that rules computed earlier never replace newer ones. */
@@ -119,9 +120,10 @@ export async function letAppsCall(
   { config, port, log }: { readonly config: Reachable; readonly port: number; readonly log: Log },
 ): Promise<void> {
   if (firewall === null) return;
-  const isEveryAddress = ["0.0.0.0", "::", "localhost"].includes(config.host);
+  // The platform then listens on the loopback address, too.
+  const isOnLoopback = ["0.0.0.0", "::", "localhost"].includes(config.host);
   firewall.platform = {
-    host: isEveryAddress ? "127.0.0.1" : config.host,
+    host: isOnLoopback ? "127.0.0.1" : config.host,
     ports: portsOf(config, port),
   };
   const failure = await applyFirewall(firewall);
@@ -133,6 +135,8 @@ export async function letAppsCall(
 function portsOf({ publicUrl }: Reachable, port: number): number[] {
   const url = publicUrl === null ? null : URL.parse(publicUrl);
   if (url === null) return [port];
-  const publicPort = Number(url.port || (url.protocol === "https:" ? 443 : 80));
+  // A URL without a port, or with the default port of its protocol, has the port "".
+  const defaultPort = url.protocol === "https:" ? 443 : 80;
+  const publicPort = url.port === "" ? defaultPort : Number(url.port);
   return publicPort === port ? [port] : [port, publicPort];
 }

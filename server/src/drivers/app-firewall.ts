@@ -87,7 +87,7 @@ export function firewallRules(firewall: Firewall): string {
   const ours = `"${links.prefix}${firewall.installation}*"`;
   const all = `"${links.prefix}*"`;
   const connectionLimit = `  iifname ${ours} ct state new add @connections { iifname ct count over ${connectionsMax} } drop`;
-  const platformPorts = platform === null ? [] : [`tcp dport { ${platform.ports.join(", ")} }`];
+  const platformPorts = platform === null ? [] : [matchOfPorts(platform)];
   const acceptAllowed =
     allowed.length === 0 ? [] : [`  iifname ${ours} ip daddr { ${allowed.join(", ")} } accept`];
   const egressLimits = "  iifname vmap @egress";
@@ -106,17 +106,14 @@ export function firewallRules(firewall: Firewall): string {
     " }",
     " chain calls_of_the_platform {",
     "  type nat hook prerouting priority dstnat;",
-    ...(platform === null || !isIPv4(platform.host)
-      ? []
-      : platformPorts.map(
-          (port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform.host}`,
-        )),
+    ...redirectsOf(firewall, ours),
     " }",
     " chain to_the_machine {",
     "  type filter hook input priority filter;",
     `  iifname ${ours} ct state established,related accept`,
     connectionLimit,
     // An app can send to the machine's loopback addresses through its interface (SO_BINDTODEVICE).
+    // Only packets that the first chain has redirected to the platform may arrive there.
     `  iifname ${ours} ip daddr 127.0.0.0/8 ct status & dnat == 0 drop`,
     ...platformPorts.map((port) => `  iifname ${ours} ${port} accept`),
     egressLimits,
@@ -150,10 +147,27 @@ export function firewallRules(firewall: Firewall): string {
     " }",
     "}",
     ...[...firewall.egress.keys()].map((link) => limitRules(firewall, link)),
-    ...(firewall.buildBridge === null
-      ? []
-      : [rulesOf(firewall, firewall.buildBridge, buildRules(firewall))]),
+    ...bridgeRulesOf(firewall),
   ].join("\n")}\n`;
+}
+
+/** Matches packets to the ports of the platform. */
+function matchOfPorts({ ports }: NonNullable<Firewall["platform"]>): string {
+  return `tcp dport { ${ports.join(", ")} }`;
+}
+
+/** Returns the rule that leads calls at `hostAddress` to the address where the platform listens. */
+function redirectsOf({ platform }: Firewall, ours: string): string[] {
+  // An IPv4 address can become only another IPv4 address.
+  if (platform === null || !isIPv4(platform.host)) return [];
+  const ports = matchOfPorts(platform);
+  return [`  iifname ${ours} ip daddr ${hostAddress} ${ports} dnat ip to ${platform.host}`];
+}
+
+/** Returns the commands that set the rules for image builds; none without such a bridge. */
+function bridgeRulesOf(firewall: Firewall): string[] {
+  const { buildBridge } = firewall;
+  return buildBridge === null ? [] : [rulesOf(firewall, buildBridge, buildRules(firewall))];
 }
 
 /** Returns the commands that put into force what `egress` says about one interface. */

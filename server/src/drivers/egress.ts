@@ -42,6 +42,7 @@ function whyClosed(cidr: string, allowed: readonly string[]): string | null {
   if (cidr.includes(":")) return "apps have only IPv4 here";
   if (metadataRanges.some((range) => isWithin(cidr, range))) return "that is closed to all apps";
   const isPrivate = privateRanges.some((range) => isWithin(cidr, range));
+  // If only a part of the range is allowed, the app reaches that part.
   if (!isPrivate || allowed.some((range) => isWithin(range, cidr) || isWithin(cidr, range)))
     return null;
   const open = allowed.length === 0 ? "none" : `only ${allowed.join(", ")}`;
@@ -56,6 +57,7 @@ function isWithin(range: string, other: string): boolean {
   return bits >= otherBits && Math.floor(start / size) === Math.floor(otherStart / size);
 }
 
+/** Returns the first address of the range as a number, and the length of its prefix in bits. */
 function readCidr(range: string): [start: number, bits: number] {
   const [address = "", bits = "32"] = range.split("/");
   return [address.split(".").reduce((sum, byte) => sum * 256 + Number(byte), 0), Number(bits)];

@@ -113,15 +113,18 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
         hidden: [dir],
       },
     } as const;
+    // The probe also tries what only web servers need.
+    const hasServer = true;
     const network =
-      sandbox.network.kind === "own" ? connectNetwork(sandbox.network, true).setup : null;
+      sandbox.network.kind === "own" ? connectNetwork(sandbox.network, hasServer).setup : null;
     const { file, args, environment } = sandboxed(sandbox, run, network);
     const lines: string[] = [];
     const failure = await commandFailure(
       { command: [file, ...args], cwd: dir, environment },
       lines,
     );
-    return failure ?? (lines.at(-1) === "works" ? null : "the probe failed");
+    if (failure !== null) return failure;
+    return lines.at(-1) === "works" ? null : "the probe failed";
   } finally {
     // The kernel leaves a folder without permissions in the overlay's work folder.
     await rm(join(dir, "work", "work"), { recursive: true, force: true });

@@ -51,6 +51,7 @@ export async function detectNetwork(
     };
   }
   const isUsed = await hasCables(network);
+  // Each step is taken only if the earlier ones had no problem.
   const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
   // Removes the rules that the attempt added, unless replicas use them. Each later run adds rules
   // that are missing.
@@ -111,8 +112,11 @@ async function enableForwarding(): Promise<string | null> {
 async function passFirewall(): Promise<string | null> {
   const chain = ["ip", "filter", "FORWARD"] as const;
   const lines: string[] = [];
-  if ((await runMachineTool(["nft", "list", "chain", ...chain], { lines })) !== null) return null;
+  const listProblem = await runMachineTool(["nft", "list", "chain", ...chain], { lines });
+  // There is no such chain.
+  if (listProblem !== null) return null;
   const text = lines.join("\n");
+  // An earlier platform may have inserted the rules.
   if (!text.includes("policy drop") || text.includes(`"${networks.linkPrefix}*"`)) return null;
   const insert = ["nft", "insert", "rule", ...chain] as const;
   const answers = [

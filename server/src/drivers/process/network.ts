@@ -26,6 +26,8 @@ export type NetworkAddress = { readonly address: string; readonly link: string }
 const range = "10.213";
 /** Prefix of the names of the machine's cable ends, in all installations. */
 export const linkPrefix = "slp";
+/** The maximum number of addresses that are tried for one network. */
+const attemptsMax = 100;
 /** The machine's ends of all cables, for the firewall. */
 export const cables = { prefix: linkPrefix, range: `${range}.0.0/16` };
 
@@ -42,12 +44,14 @@ let lastHost = randomInt(2 ** 16);
  */
 export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddress | null {
   const taken = routedHosts(routes);
-  for (let attempt = 0; attempt < 100; attempt++) {
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
     lastHost = (lastHost + 1) % 2 ** 16;
     const third = lastHost >> 8;
     const fourth = lastHost & 0xff;
     const address = `${range}.${third}.${fourth}`;
-    if (fourth === 0 || fourth === 0xff || taken.has(routeName(address))) continue;
+    // An address that ends with 0 or 255 looks like the address of a whole network.
+    const isUnusual = fourth === 0 || fourth === 0xff;
+    if (isUnusual || taken.has(routeName(address))) continue;
     const end = lastHost.toString(16).padStart(4, "0");
     return { address, link: `${linkPrefix}${network.installation}${end}` };
   }
@@ -62,6 +66,7 @@ export function isRouted({ address, link }: NetworkAddress, routes: string): boo
   return routes.split("\n").some((line) => line.startsWith(`${link}\t${routeName(address)}\t`));
 }
 
+/** The addresses that have a route: the second field of each line, after the interface. */
 function routedHosts(routes: string): Set<string | undefined> {
   return new Set(routes.split("\n").map((line) => line.split("\t")[1]));
 }

@@ -10,10 +10,12 @@ export type SystemMount = {
   readonly flags: string;
 };
 
+/** The flags that a mount in a user namespace must keep. */
 const keptFlags = ["nosuid", "nodev", "noexec"];
 
 /**
- * Parses /proc/self/mountinfo; of several mounts at one path, returns only the last, which covers
+ * Parses /proc/self/mountinfo, whose lines are `id parent device root path options …`, with special
+ * characters of a path in octal. Of several mounts at one path, returns only the last, which covers
  * the others.
  */
 export function readMounts(mountinfo: string): readonly SystemMount[] {
