@@ -72,7 +72,10 @@ function formsOf(value: string): string[] {
   return [...plain, ...encoded].filter((form) => form.length >= hiddenLengthMin);
 }
 
-/** The lines in which the program base64 prints a long value, except a short last line. */
+/**
+ * The lines of 76 characters in which the program base64 prints a long value; also the last line,
+ * unless it is short.
+ */
 function wrappedOf(value: string): string[] {
   const lines =
     Buffer.from(value)

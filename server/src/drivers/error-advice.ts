@@ -29,7 +29,8 @@ export function errorAdvice(line: string, systemAdvice: SystemAdvice = systemPac
       line,
     )?.[1];
   if (library !== undefined) {
-    return `A system library is missing: ${systemAdvice(`the Debian package ${librariesOf.get(library) ?? "with it"}`)}`;
+    const debianPackage = librariesOf.get(library) ?? "with it";
+    return `A system library is missing: ${systemAdvice(`the Debian package ${debianPackage}`)}`;
   }
   const variable = /^KeyError: '([A-Z][A-Z0-9_]*)'/.exec(line)?.[1];
   if (variable === undefined) return "";

@@ -6,6 +6,8 @@
  * not exact, since the variable's value may change.
  */
 export function areVersionsExact(requirements: readonly string[]): boolean {
+  // One `==` or `===`, a version without `*` or a variable, and perhaps a marker after a semicolon.
+  // A comma would begin another condition for the version.
   return requirements.every(
     (line) => /===?\s*[^*\s,;$]+(\s*;.*)?$/.test(line) && !line.includes(","),
   );

@@ -7,5 +7,6 @@ import type { ProjectId } from "#lib/ids.ts";
  * assign only lower ones.
  */
 export function projectUser(projectId: ProjectId): number {
+  // The id ends with eight hexadecimal digits, of which seven fit.
   return 0x70000000 + (Number.parseInt(projectId.slice(-8), 16) & 0x0fffffff);
 }

@@ -15,6 +15,7 @@ type Removal = {
   readonly timeoutMs?: number;
 };
 
+/** Errors of node's `rm` after which the machine's own programs may still remove the folder. */
 const handledCodes = ["EACCES", "EPERM", "ENOTEMPTY", "ENAMETOOLONG", "ELOOP"];
 
 /** Removes the folder, if it exists. The programs that wrote to it must have ended. */

@@ -30,6 +30,7 @@ export async function unpackSource(
 ): Promise<void> {
   await mkdir(folder);
   // Without -P, tar refuses names that lead out of the folder, even through a link in the archive.
+  // The options keep the modes of the files, but neither their owners nor their times.
   await using tar = await startTar(["-x", "--no-same-owner", "-m", "-p"], folder, signal);
   const archive = source.archive(signal);
   try {

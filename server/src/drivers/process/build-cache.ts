@@ -9,7 +9,12 @@ import { join } from "node:path";
 import type { Clock } from "#lib/clock.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 
-type Pointer = { readonly folder: string; readonly madeAt: number };
+/** The content of the small file of a key. */
+type Pointer = {
+  readonly folder: string;
+  /** When the folder was filled, in milliseconds since the epoch. */
+  readonly madeAt: number;
+};
 
 /** The cache of one kind of shared folder. */
 export class BuildCache {

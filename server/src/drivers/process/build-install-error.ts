@@ -26,11 +26,13 @@ const packagesOf = namesIn(`
   portaudio.h=portaudio19-dev Python.h=python3-dev snappy-c.h=libsnappy-dev sndfile.h=libsndfile1-dev
   sql.h=unixodbc-dev sqlite3.h=libsqlite3-dev yaml.h=libyaml-dev zlib.h=zlib1g-dev`);
 
-function missingToCompile(advice: SystemAdvice, what: string, name?: string): string {
-  const wanted = advice(`the Debian package ${name ?? "with it"}`);
+/** `debianPackage`: the one that has what is missing; undefined: it is not known. */
+function missingToCompile(advice: SystemAdvice, what: string, debianPackage?: string): string {
+  const wanted = advice(`the Debian package ${debianPackage ?? "with it"}`);
   return `A package has to be compiled here, and ${what} is missing: ${wanted} Or choose a version or a pythonVersion with a prebuilt package.`;
 }
 
+/** The first rule whose form matches the output explains it, so general rules come last. */
 const rules: readonly Rule[] = [
   {
     form: /40[13] (?:Client )?Error|Credentials not correct|HTTP error 40[13]|status client error \(40[13]/i,
@@ -170,6 +172,7 @@ export function explainInstallFailure(
     if (match !== null) return sentence(match, advice);
   }
   const line = failingLine(output).slice(0, lineCharactersMax);
+  // The line may end with a period of its own.
   const quote = line === "" ? "" : ` It says: ${line}.`.replace(/\.\.$/, ".");
   return `The packages could not be installed: the installer ${end}.${quote} See its output above, and check the packages ${where}.`;
 }

@@ -28,6 +28,8 @@ const environmentsKeptMax = 20;
 const toolsKeptMax = 10;
 /** The certificates that the machine trusts, on Debian and its derivatives. */
 const certificatesFile = "/etc/ssl/certs/ca-certificates.crt";
+/** How much of a failed command's last line is quoted. */
+const saidLengthMax = 300;
 /** A file in the app's folder that exists while packages are installed. */
 const requirementsFile = ".slipway-requirements.txt";
 
@@ -75,7 +77,9 @@ export class BuildPackages {
     const hasPackages = plan.requirements.length > 0 || plan.project !== null;
     if (hasCommands || needsCode(plan)) {
       request.onBegin();
-      await this.#create(request, ownDir, true);
+      // Commands may call pip.
+      const needsPip = true;
+      await this.#create(request, ownDir, needsPip);
       await giveFolder(tools, ownDir);
       await giveFolder(tools, request.appDir);
       await beforeInstall();
@@ -191,7 +195,9 @@ export class BuildPackages {
     await giveFolder(tools, venvDir);
     // With an environment of its own, an app may have packages among its files. They are compiled
     // in place, so the app's folder is writable.
-    const [appReadOnly, appWritable] = venvDir === request.ownDir ? [[], [appDir]] : [[appDir], []];
+    const isAppWritable = venvDir === request.ownDir;
+    // An absolute path leads into the cached environment of a uv that the platform installed.
+    const uvFolders = uv?.startsWith("/") === true ? [join(uv, "../..")] : [];
     const result = await runTool(tools, {
       command,
       cwd: appDir,
@@ -209,13 +215,8 @@ export class BuildPackages {
       },
       // The installer is confined, since compiling a package runs the package's code.
       confinedTo: {
-        readOnly: [
-          ...pythonFolders(python),
-          // An absolute path leads into the cached environment of a uv that the platform installed.
-          ...(uv?.startsWith("/") === true ? [join(uv, "../..")] : []),
-          ...appReadOnly,
-        ],
-        writable: [venvDir, downloads, ...appWritable],
+        readOnly: [...pythonFolders(python), ...uvFolders, ...(isAppWritable ? [] : [appDir])],
+        writable: [venvDir, downloads, ...(isAppWritable ? [appDir] : [])],
       },
     });
     if (!result.isOk)
@@ -300,7 +301,7 @@ function namesLocalFiles(line: string): boolean {
   );
 }
 
-/** Folders that a virtual environment of this Python links to. */
+/** Folders that a virtual environment of this Python links to: the one that has its `bin`. */
 export function pythonFolders(python: Python): string[] {
   return [join(python.path, "../..")];
 }
@@ -388,8 +389,10 @@ async function copySeed(copy: {
 }
 
 function environmentFailed(result: ToolResult, tools: BuildTools): BuildFailed {
+  const endText = exitText(result.end, tools.timeoutMs);
   const lastLine = result.output.trim().split("\n").at(-1) ?? "";
+  const said = lastLine === "" ? "" : ` (${lastLine.slice(0, saidLengthMax)})`;
   return new BuildFailed(
-    `The virtual environment could not be created: the command ${exitText(result.end, tools.timeoutMs)}${lastLine === "" ? "" : ` (${lastLine.slice(0, 300)})`}. Please ${buildAgain}; if it fails again, ask the operator to check the machine's Python.`,
+    `The virtual environment could not be created: the command ${endText}${said}. Please ${buildAgain}; if it fails again, ask the operator to check the machine's Python.`,
   );
 }

@@ -113,6 +113,7 @@ export function exitText(end: CommandEnd, timeoutMs: number): string {
   return `ended with exit code ${end.exitCode}${exitCodes[end.exitCode] ?? ""}`;
 }
 
+/** What exit codes of the sandbox (125) and of shells mean. */
 const exitCodes: Readonly<Record<number, string>> = {
   125: " (its sandbox could not be set up)",
   126: " (not executable)",
@@ -139,6 +140,8 @@ function commandToSpawn(tools: BuildTools, run: ToolRun): SpawnCommand {
   if (run.confinedTo === undefined || tools.sandbox.kind === "none")
     return { command: run.command, environment };
   const network = ownNetwork(tools.sandbox);
+  // A command of a build gets no calls, so that it needs no redirection of them.
+  const hasServer = false;
   writeEtc(tools.etcDir, tools.sandbox, { isBuild: true });
   const view = {
     stagingDir: tools.stagingDir,
@@ -154,7 +157,7 @@ function commandToSpawn(tools: BuildTools, run: ToolRun): SpawnCommand {
   const confined = sandboxed(
     tools.sandbox,
     { command, cwd, environment, view, home: tools.homeDir, user: projectUser(tools.projectId) },
-    network && connectNetwork(network, false).setup,
+    network === null ? null : connectNetwork(network, hasServer).setup,
   );
   return { command: [confined.file, ...confined.args], environment: confined.environment };
 }
@@ -175,5 +178,5 @@ function namedFolders({ environment, hidden }: BuildTools): string[] {
     isAbsolute(path) &&
     existsSync(path) &&
     !hidden.some((folder) => isBelow(path, folder));
-  return paths.filter((path, index) => isShown(path) && paths.indexOf(path) === index);
+  return [...new Set(paths)].filter((path) => isShown(path));
 }

@@ -4,7 +4,7 @@
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { maskOf, revealed } from "#drivers/build-secrets.ts";
 import {
   BuildFailed,
@@ -85,7 +85,9 @@ export class ProcessBuilder implements Builder {
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
-    const removeWriter = this.#options.disk.add(this.#writerOf(plan, ended), false);
+    // Earlier builds have left files in the cache, and perhaps an earlier attempt of this one.
+    const isEmpty = false;
+    const removeWriter = this.#options.disk.add(this.#writerOf(plan, ended), isEmpty);
     // An earlier attempt of this build may have been killed: remove what it left.
     await this.#endPrograms(buildDir, context);
     await removeFolder(buildDir);
@@ -130,7 +132,7 @@ export class ProcessBuilder implements Builder {
     const kept = new Set([
       "cache",
       ...building,
-      ...artifacts.map(({ appDir }) => appDir.split("/").at(-2) ?? ""),
+      ...artifacts.map(({ appDir }) => basename(dirname(appDir))),
     ]);
     for (const name of names) {
       if (!kept.has(name)) await removeFolder(join(this.#options.buildsDir, name));
@@ -366,6 +368,7 @@ async function runCommands(
   }
 }
 
+/** A longer command or line is shortened in a message. */
 const shownMax = 200;
 
 function shown(text: string): string {

@@ -39,7 +39,7 @@ const files = [
 ];
 /** For package installers. They may contain passwords of package indexes: only builds get them. */
 const installerFiles = ["pip.conf", "uv/uv.toml", "xdg/pip/pip.conf"];
-/** Folders without secrets: trusted certificates, not keys. */
+/** Folders of /etc that sandboxes show. They hold no secrets: trusted certificates, but no keys. */
 const folders = [
   "alternatives",
   "ca-certificates",
@@ -76,6 +76,7 @@ export function etcState(sandbox: Namespaces): string {
   return JSON.stringify(names.map(stateOf));
 }
 
+/** The file's name, where it leads if it is a link, its inode, and when its content has changed. */
 function stateOf(name: string): readonly unknown[] {
   const path = `/etc/${name}`;
   const entry = fs.lstatSync(path, { throwIfNoEntry: false });
@@ -110,8 +111,8 @@ export function writeEtc(
     fs.chmodSync(newFile, 0o644);
     fs.renameSync(newFile, to);
   };
-  for (const name of isBuild ? [...files, ...installerFiles] : files)
-    copy(`/etc/${name}`, join(dir, name), replace);
+  const copiedFiles = isBuild ? [...files, ...installerFiles] : files;
+  for (const name of copiedFiles) copy(`/etc/${name}`, join(dir, name), replace);
   const writeLines = (name: string, lines: readonly string[]): void => {
     const text = lines.map((line) => `${line}\n`).join("");
     replace(join(dir, name), (to) => fs.writeFileSync(to, text));
@@ -125,8 +126,8 @@ type OwnNetwork = ReturnType<typeof ownNetwork>;
 /** With a network of its own, a sandbox reaches the machine by the name `hostName`. */
 function hostLines(network: OwnNetwork): readonly string[] {
   const hostname = readText("/etc/hostname").trim();
-  const localhost = `127.0.0.1 localhost${hostname === "" ? "" : ` ${hostname}`}`;
-  const lines = [localhost, "::1 ip6-localhost"];
+  const names = hostname === "" ? "localhost" : `localhost ${hostname}`;
+  const lines = [`127.0.0.1 ${names}`, "::1 ip6-localhost"];
   return network === null ? lines : [...lines, `${hostAddress} ${hostName}`];
 }
 
@@ -156,7 +157,8 @@ function copy(from: string, to: string, replace: Replace): void {
       if (fs.lstatSync(to, { throwIfNoEntry: false }) === undefined) fs.symlinkSync(target, to);
       return;
     }
-    if ((fs.statSync(from).mode & 0o004) === 0) return;
+    const mayEverybodyRead = (fs.statSync(from).mode & 0o004) !== 0;
+    if (!mayEverybodyRead) return;
     replace(to, (path) => fs.copyFileSync(from, path));
   } catch (error) {
     if (!["ENOENT", "EACCES"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;

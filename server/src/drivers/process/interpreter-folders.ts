@@ -3,6 +3,7 @@ import { existsSync, readlinkSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { isBelow } from "./system-mounts.ts";
 
+/** The maximum length of a chain of links, which may lead in a circle. */
 const linksMax = 20;
 
 /**

@@ -7,8 +7,9 @@ export type Python = {
   /** The version, for example `3.11`. */
   readonly version: string;
   readonly patch: number;
-  /** Whether it can create virtual environments, and install pip in them. */
+  /** Whether it can create virtual environments. */
   readonly hasVenv: boolean;
+  /** Whether it can install pip in a virtual environment. */
   readonly hasPip: boolean;
 };
 
@@ -18,6 +19,8 @@ export type PythonChoice =
 
 /** The lowest supported version of Python 3, which the runtime inside apps needs. */
 const minorMin = 8;
+/** What pip adds to the weight of an interpreter: more than any patch number. */
+const pipWeight = 1000;
 
 /**
  * Chooses the Python for a version such as `3.11`. If the app asked for the version, no other one
@@ -50,8 +53,8 @@ export function choosePython(wish: {
       reason: `Python ${wish.version} is not installed on the build machine; installed: ${versions.join(", ")}. Set pythonVersion to one of them, or ask the operator to install ${wish.version}.`,
     };
   }
-  const nearest =
-    versions.find((version) => minorOf(version) > minorOf(wish.version)) ?? versions.at(-1) ?? "";
+  const newer = versions.find((version) => minorOf(version) > minorOf(wish.version));
+  const nearest = newer ?? versions.at(-1) ?? "";
   const instead = best(usable, nearest, wish.needsPip);
   if (instead === undefined)
     return { ok: false, reason: `Python ${wish.version} is not installed.` };
@@ -72,11 +75,13 @@ function best(
   needsPip: boolean,
 ): Python | undefined {
   const candidates = installed.filter((python) => python.version === version);
-  const weight = (python: Python): number => (needsPip && python.hasPip ? 1000 : 0) + python.patch;
-  return candidates.reduce<Python | undefined>(
-    (chosen, python) => (chosen === undefined || weight(python) > weight(chosen) ? python : chosen),
-    undefined,
-  );
+  const weight = (python: Python): number =>
+    needsPip && python.hasPip ? pipWeight + python.patch : python.patch;
+  let chosen: Python | undefined;
+  for (const python of candidates) {
+    if (chosen === undefined || weight(python) > weight(chosen)) chosen = python;
+  }
+  return chosen;
 }
 
 function minorOf(version: string): number {

@@ -25,6 +25,7 @@ if sys.prefix != sys.base_prefix:
     here = there if os.path.exists(there) else here
 print(json.dumps({"path": here, "version": list(sys.version_info[:3]), "venv": has("venv"), "pip": has("ensurepip")}))
 `;
+/** How long an interpreter may take to answer. */
 const answerWaitMs = 10_000;
 /** Maximum number of interpreters started at once. */
 const questionsAtOnce = 4;
@@ -32,6 +33,7 @@ const questionsAtOnce = 4;
 /** Finds and caches the installed interpreters. */
 export class PythonFinder {
   readonly #environment: Readonly<Record<string, string>>;
+  /** The complete answers, and those that are awaited, by the path of the program. */
   readonly #answers = new Map<string, Promise<Python | null>>();
 
   /** `environment`: only PATH and PYENV_ROOT matter. */

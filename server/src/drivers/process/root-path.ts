@@ -23,6 +23,7 @@ export async function findRootPathUse(build: {
   if (plan.runtime !== "custom" || !(await areInstalled(venvDir))) return false;
   const command = ["grep", "-rlE", "-m", "1", "--include=*.py", ownPaths, "."] as const;
   const search = await runTool(tools, { command, cwd: appDir, stage: "code", isQuiet: true });
+  // With this code, grep says that it has found nothing.
   const isUsable = search.end.kind === "exited" && search.end.exitCode === 1;
   const [file = ""] = search.output.split("\n");
   const text = isUsable
