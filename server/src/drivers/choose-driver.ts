@@ -35,17 +35,21 @@ export async function chooseDriver(
 ): Promise<DriverName> {
   const { driver, paths } = config;
   const used = readDriver(paths.driverFile) ?? (await usedBefore());
-  const again =
+  const consequence =
     "what was built by one driver does not run with another, so each app must be deployed again";
   if (driver !== "auto") {
-    if (used === null || used === driver) log.info(`driver ${driver}: SLIPWAY_DRIVER names it`);
-    else
-      log.warn(`driver ${driver}: SLIPWAY_DRIVER names it, but until now it was ${used}; ${again}`);
+    if (used === null || used === driver) {
+      log.info(`driver ${driver}: SLIPWAY_DRIVER names it`);
+    } else {
+      log.warn(
+        `driver ${driver}: SLIPWAY_DRIVER names it, but until now it was ${used}; ${consequence}`,
+      );
+    }
     return driver;
   }
   if (used !== null) {
     log.info(
-      `driver ${used}: this installation has used it; to change it, set SLIPWAY_DRIVER (${again})`,
+      `driver ${used}: this installation has used it; to change it, set SLIPWAY_DRIVER (${consequence})`,
     );
     return used;
   }

@@ -77,6 +77,7 @@ export async function suitedDriver(
   const obstacles: string[] = [];
   for (const name of driverNames.toReversed()) {
     const { isSuited, why } = await drivers[name].suits(config);
+    // A driver that works everywhere is chosen because the better ones are not suited.
     if (isSuited) return { name, why: why ?? obstacles.join("; ") };
     if (why !== null) obstacles.push(why);
   }

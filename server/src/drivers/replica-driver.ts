@@ -81,6 +81,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
 
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     const { replicaId } = spec;
+    // For a replica that is being started, `run` returns the outcome of that start.
     if (this.replicas.has(replicaId) && !this.starts.has(replicaId)) return;
     await this.starts.run(spec, signal, async (startSignal) => {
       try {
@@ -122,7 +123,9 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
 
   async forget(replicaId: ReplicaId): Promise<void> {
     const replica = this.replicas.get(replicaId);
-    if (replica === undefined || !replica.isEnded || !(await replica.deliver())) return;
+    if (replica === undefined || !replica.isEnded) return;
+    const isDelivered = await replica.deliver();
+    if (!isDelivered) return;
     await replica.remove();
     this.replicas.delete(replicaId);
     this.execs.forget(replicaId);

@@ -24,5 +24,6 @@ export async function commandFailure(
   if (end.kind === "exited" && end.exitCode === 0) return null;
   if (end.kind === "not_started") return end.reason;
   const firstLine = lines.find((text) => text.trim() !== "");
-  return firstLine ?? `${run.command[0]} ${end.kind === "timeout" ? "did not end" : "failed"}`;
+  const problem = end.kind === "timeout" ? "did not end" : "failed";
+  return firstLine ?? `${run.command[0]} ${problem}`;
 }

@@ -291,7 +291,8 @@ async function within<Result>(
   try {
     for (const [index, name] of path.names.entries()) {
       const next = await enter(folder, name, creates).catch((error: unknown) => {
-        throw refusalOf(error, { ...path, names: path.names.slice(0, index + 1) }, true);
+        const isFolder = true;
+        throw refusalOf(error, { ...path, names: path.names.slice(0, index + 1) }, isFolder);
       });
       const above = folder;
       folder = next;
@@ -415,12 +416,10 @@ function noFolder(path: StoragePath): Fault {
  * folder was expected at the path.
  */
 function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown {
+  const missing = isFolder ? `folder ${shown(path)}` : shown(path);
   switch (errorCode(error)) {
     case "ENOENT":
-      return new Fault(
-        "not_found",
-        `There is no ${isFolder ? "folder " : ""}${shown(path)} in the volume.`,
-      );
+      return new Fault("not_found", `There is no ${missing} in the volume.`);
     case "ENOTDIR":
     case "ELOOP":
       return isFolder

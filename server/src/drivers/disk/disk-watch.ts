@@ -86,6 +86,7 @@ export class DiskWatch {
   /** The storage limits of projects that have a limit of their own, in bytes. */
   readonly #ownStorageBytes = new Map<ProjectId, number>();
   readonly #loop: Loop;
+  /** The limits at the last check; null before the first one. */
   #limits: rules.DiskLimits | null = null;
   #state: rules.DiskState = "enough";
   #freeSpace: rules.FreeSpace = { bytes: 0, files: null };
@@ -366,9 +367,9 @@ export class DiskWatch {
     // present one still writes until its end counts as growth, too: a usage measured after its end
     // would forgive what the next replica had written by then.
     if (isOver && now !== null) this.#usageBefore.set(id, now);
-    const writers = [...this.#writers.values()].filter(
-      (writer) => (kind === "storage" ? writer.projectId : writer.id) === id,
-    );
+    const isMeant = (writer: DiskWriter): boolean =>
+      kind === "storage" ? writer.projectId === id : writer.id === id;
+    const writers = [...this.#writers.values()].filter(isMeant);
     for (const writer of writers) {
       this.#options.log.warn(
         { kind, id: writer.id, reason },

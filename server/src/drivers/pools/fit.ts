@@ -61,9 +61,7 @@ export function whyNever(
   const knownTypes = settings.compute === undefined ? [] : types;
   if (allowed.length === 0) return whyNotThere(withType, { ...first, types: knownTypes, advised });
   const needs = [
-    ...(isGpu && first.gpuCount > 0
-      ? [`${first.gpuCount} GPU${first.gpuCount === 1 ? "" : "s"}`]
-      : []),
+    ...(isGpu && first.gpuCount > 0 ? [gpusText(first.gpuCount)] : []),
     ...(settings.cpu === undefined ? [] : [`${rounded(settings.cpu)} cores`]),
     ...(settings.memory === undefined ? [] : [`${rounded(settings.memory)} GB`]),
   ].join(", ");
@@ -168,7 +166,7 @@ function largestOf(pools: readonly Pool[], types: readonly string[] | null): str
     .toSorted((a, b) => gpusIn(b) - gpusIn(a) || b.cores - a.cores || b.memoryGb - a.memoryGb);
   const others = largest.length - sizesShown;
   const texts = largest.slice(0, sizesShown).map(sizeText);
-  if (others > 0) texts.push(`${others} other size${others === 1 ? "" : "s"}`);
+  if (others > 0) texts.push(others === 1 ? "1 other size" : `${others} other sizes`);
   return texts.join(", or ");
 }
 
@@ -183,8 +181,12 @@ function gpusIn({ gpus }: Size): number {
 }
 
 function sizeText({ cores, memoryGb, gpus }: Size): string {
-  const cards = gpus === null ? "" : `${gpus} GPU${gpus === 1 ? "" : "s"}, `;
+  const cards = gpus === null ? "" : `${gpusText(gpus)}, `;
   return `${cards}${cores} cores and ${memoryGb} GB`;
+}
+
+function gpusText(count: number): string {
+  return count === 1 ? "1 GPU" : `${count} GPUs`;
 }
 
 /** Rounds to thousandths. */

@@ -21,6 +21,7 @@ export type SeenCards =
   | { readonly kind: "seen"; readonly cards: readonly SeenCard[]; readonly lost: readonly string[] }
   | { readonly kind: "failed"; readonly reason: string; readonly lost: readonly string[] };
 
+/** What the program prints about each card: the columns of a row, in this order. */
 const fields = ["uuid", "name", "pci.bus_id", "memory.total", "memory.used", "utilization.gpu"];
 
 /** The arguments with which nvidia-smi prints the lines that `readCards` reads. */
@@ -32,11 +33,13 @@ export const cardArguments = [
 /** The output when there is no card, or no driver that could find one. */
 const noCards =
   /No devices were found|couldn't communicate with the NVIDIA driver|NVML: (?:Driver Not Loaded|Unknown)/i;
+/** The message about a card that does not answer; it has the card's bus id. */
 const lostCard = /Unable to determine the device handle for GPU ?([0-9A-Fa-f:.]+)/;
+/** The first column of a row; other lines are messages. */
 const cardId = /^GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** How much of the program's message is given as the reason of a failure. */
 const reasonLengthMax = 200;
-/** Of the two kinds of A100, which have 40 and 80 GB, only the larger one has more than this. */
+/** An A100 has 40 or 80 GB; only the larger kind has more than this. */
 const largeA100Mib = 50_000;
 
 /**

@@ -107,8 +107,8 @@ function reasonOf(
       const { pool } = candidate.free;
       return usableOf(candidate.free, compute) < gpusOf(pool, compute).count;
     });
-    if (lack === "gpus")
-      return allInUse(types, `${isSomeLost ? " that answers" : ""}${limitsText}`);
+    const answering = isSomeLost ? " that answers" : "";
+    if (lack === "gpus") return allInUse(types, answering + limitsText);
     if (lack === "lost")
       return `None of the platform's ${types}${limitsText} answers; a replica starts when one does.`;
   }
@@ -129,7 +129,8 @@ function reasonByLocation(groups: readonly Group[]): string {
       group.lacks.length === 0 ? `others come first (${order})` : `it needs ${needsOf(group, "")}`;
     return pools.size === 1 ? clause : `at ${namesOf(group)} ${clause}`;
   });
-  return `A replica waits: ${clauses.join(pools.size === 1 ? "; or " : "; ")}. It starts when one place has enough.`;
+  const separator = pools.size === 1 ? "; or " : "; ";
+  return `A replica waits: ${clauses.join(separator)}. It starts when one place has enough.`;
 }
 
 const order = "protected ones, then those that have waited longer";

@@ -326,14 +326,17 @@ function scriptOf(run: sandboxes.SandboxedRun, parts: ScriptParts): string {
   const limits = isLimited
     ? limitEgressInside(network, egressCidrs, sandboxes.sandboxFailedCode)
     : "";
-  // See `claimStart` for the file descriptors. The app gets none that belong to the script.
+  // See `claimStart` for the file descriptors. The app gets none that belong to the script; only a
+  // cortex app reports its start at 3.
+  const closeReady = choice.isCortex ? "" : `${readyFd}>&- `;
+  const endOthers = context.sandbox.kind === "namespaces" ? endRest : "";
   return sandboxes.runScript(context.sandbox, run, {
     before: `cd ${shellQuoted(paths.dir)} || exit ${sandboxes.sandboxFailedCode}\n${claimStart}\n${enterLines(cgroup)}${redirect}${limits}`,
     entry: replicaId,
     ready: "echo running >&4",
     words: niceWords(cgroup),
-    redirections: `<&9 9<&- 2>&5 ${choice.isCortex ? "" : "3>&- "}4>&- 5>&- 6>&- 7>&- 8>&-`,
-    after: `code=$?\n${context.sandbox.kind === "namespaces" ? endRest : ""}echo "exit $code" >&4`,
+    redirections: `<&9 9<&- 2>&5 ${closeReady}4>&- 5>&- 6>&- 7>&- 8>&-`,
+    after: `code=$?\n${endOthers}echo "exit $code" >&4`,
   });
 }
 
@@ -410,9 +413,9 @@ function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string
 /**
  * The beginning of the shell's script. It claims the start (see `giveUpStart`): after `set -C`, the
  * shell cannot create a file that exists already. The script then sends errors of the sandbox to
- * `state`, and keeps the app's error output as descriptor 5. It opens `stdout`, `stderr` and `ready`
- * twice: the second opening (6, 7 and 8) keeps the app from taking a lease on the file (fcntl(2)),
- * with which the app could block the platform's reads for 45 seconds.
+ * `state`, and keeps the app's error output as descriptor 5. It opens `stdout`, `stderr` and
+ * `ready` twice: the second opening (6, 7 and 8) keeps the app from taking a lease on the file
+ * (fcntl(2)), with which the app could block the platform's reads for 45 seconds.
  */
 const claimStart = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxes.sandboxFailedCode}
 { read -r stat </proc/self/stat; } 2>/dev/null || stat=$$

@@ -140,9 +140,10 @@ export class Leftovers {
     const { group, ...options } = this.#options;
     // Only the first time: the kernel may reuse the number of an empty group.
     const isFirst = this.#sinceMs === null;
-    if (isFirst && group !== null) this.#table.kill(-group);
+    const killedGroup = isFirst ? group : null;
+    if (killedGroup !== null) this.#table.kill(-killedGroup);
     this.#sinceMs ??= nowMs;
-    const owners = this.#owners({ ...options, group: isFirst ? group : null, known: this.#known });
+    const owners = this.#owners({ ...options, group: killedGroup, known: this.#known });
     if (isFirst || owners.has("ours")) this.#lastSeenMs = nowMs;
     if (owners.has("ours")) return nowMs - this.#sinceMs < sweepMsMax ? "again" : "lost";
     const unseenMs = nowMs - this.#lastSeenMs;

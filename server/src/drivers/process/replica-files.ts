@@ -231,6 +231,7 @@ export function readReport(paths: ReplicaPaths): RuntimeReport {
   if (lines.length === 0 && Buffer.byteLength(text) >= textBytesMax)
     return { error: "the runtime's report is too long", isLast: true };
   const nothingYet: RuntimeReport = { isLast: false };
+  // What the later line says replaces what the earlier one says.
   return lines
     .slice(0, reportLinesMax)
     .reduce((report, line) => ({ ...report, ...reportOf(line) }), nothingYet);
@@ -244,11 +245,10 @@ function reportOf(line: string): RuntimeReport {
       port?: unknown;
       error?: unknown;
     };
-    if (value.ready !== true && value.listening !== true)
-      return {
-        error: (typeof value.error === "string" ? value.error : "").slice(0, errorCharactersMax),
-        isLast: true,
-      };
+    if (value.ready !== true && value.listening !== true) {
+      const error = typeof value.error === "string" ? value.error : "";
+      return { error: error.slice(0, errorCharactersMax), isLast: true };
+    }
     const port = Number(value.port);
     return Number.isInteger(port) && port >= 0 && port < 65_536
       ? { port, isLast: value.ready === true }
@@ -260,6 +260,7 @@ function reportOf(line: string): RuntimeReport {
 
 /** The runtime writes one line when it listens, and one when it is ready. */
 const reportLinesMax = 2;
+/** How much of the runtime's error message is kept. */
 const errorCharactersMax = 1000;
 
 /** Reads the shell's identity; null until the shell has started. */

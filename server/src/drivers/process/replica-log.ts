@@ -25,9 +25,13 @@ export class ReplicaLog {
   readonly #stop = new AbortController();
   readonly #unfinished: Record<Stream, UnfinishedLine>;
   #cancelWrite: (() => void) | undefined;
+  /** True while the sink stores lines. */
   #isStoring = false;
+  /** There may be output that the running delivery does not see. */
   #isNudged = false;
+  /** The replica is gone, so that no more output is written. */
   #isGone = false;
+  /** The delivery in the background. */
   #delivering: Promise<void> | null = null;
   #lastErrorLine: ErrorLine | null = null;
 

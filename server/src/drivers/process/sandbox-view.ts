@@ -70,7 +70,8 @@ export type SandboxContext = {
  * loaders).
  */
 function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
-  return `mode=1777,nosuid,nodev${sharedMemoryBytes === undefined ? "" : `,size=${sharedMemoryBytes}`}`;
+  const options = "mode=1777,nosuid,nodev";
+  return sharedMemoryBytes === undefined ? options : `${options},size=${sharedMemoryBytes}`;
 }
 
 /**

@@ -307,14 +307,8 @@ function namesOf({ environment }: Words): string[] {
  * platform has spawned is killed. The shell is the namespace's first process.
  */
 function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
-  const namespaces = [
-    "--mount",
-    "--pid",
-    "--ipc",
-    ...(hasNetwork ? ["--net"] : []),
-    "--fork",
-    "--kill-child",
-  ];
+  const network = hasNetwork ? ["--net"] : [];
+  const namespaces = ["--mount", "--pid", "--ipc", ...network, "--fork", "--kill-child"];
   return isUserOwned ? ["--user", "--map-root-user", ...namespaces] : namespaces;
 }
 

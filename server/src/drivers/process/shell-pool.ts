@@ -75,6 +75,7 @@ export class ShellPool {
       this.#refilling ??= this.#refill().finally(() => (this.#refilling = null));
     });
     this.dropStale();
+    // Only a ready shell has a route that another program may have removed.
     const routes = this.isEmpty ? "" : readFileSync("/proc/net/route", "utf8");
     for (;;) {
       const ready = this.#ready.shift();
