@@ -55,7 +55,8 @@ export function appEnvironment(
   for (const [name, value] of Object.entries(spec.environment)) {
     environment[name] = value instanceof Secret ? value.reveal() : value;
   }
-  // Empty for an app without GPUs, so that it uses no card of another replica.
+  // CUDA_VISIBLE_DEVICES is empty for an app without GPUs, so that it uses no card of another
+  // replica.
   return {
     ...environment,
     ...platformVariables(spec, at),

@@ -25,6 +25,7 @@ export function projectCommand(
     `--python=${python}`,
   ];
   if (!isLocked) return [uv, "pip", "install", ...options, "-r", "pyproject.toml"];
+  // `--inexact` keeps other packages of the environment; the app itself is not installed.
   return [
     uv,
     "sync",

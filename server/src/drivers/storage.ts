@@ -60,7 +60,9 @@ export async function storagesIn(
 ): Promise<{ readonly projects: readonly string[]; readonly apps: readonly string[] }> {
   const names = await readdir(storageDir).catch(() => []);
   const apps = await readdir(join(storageDir, appStorageName)).catch(() => []);
-  return { projects: names.filter((name) => !name.startsWith(".")), apps };
+  // Folders of other kinds have names that begin with a dot.
+  const projects = names.filter((name) => !name.startsWith("."));
+  return { projects, apps };
 }
 
 /** Removes storage that nobody needs any more; see `Driver.collectStorage`. */

@@ -267,11 +267,13 @@ export class DiskWatch {
       limits.storageBytes !== null ||
       this.#ownStorageBytes.size > 0;
     const isNear = this.#freeSpace.bytes < limits.reserveBytes * nearFactor;
+    // Without limits, and far from the reserve, no writer has to end.
+    const mayEndWriters = isLimited || isNear;
     const share = this.#state === "enough" ? quickShare : rules.growthShare;
     // An urgent measurement follows after a pause as long as the last one took.
-    if (this.#isChanged || ((isLimited || isNear) && this.#hasFallen(limits, share)))
+    if (this.#isChanged || (mayEndWriters && this.#hasFallen(limits, share)))
       return sinceMs >= this.#measureMs;
-    const everyMs = isLimited || isNear ? measureEveryMs : measureSeldomMs;
+    const everyMs = mayEndWriters ? measureEveryMs : measureSeldomMs;
     return sinceMs >= Math.max(everyMs, this.#measureMs * measurePauseFactor);
   }
 

@@ -133,6 +133,7 @@ function reasonByLocation(groups: readonly Group[]): string {
   return `A replica waits: ${clauses.join(separator)}. It starts when one place has enough.`;
 }
 
+/** Which replicas come first, in words. */
 const order = "protected ones, then those that have waited longer";
 
 function allInUse(types: string, limitsText: string): string {

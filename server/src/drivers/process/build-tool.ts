@@ -173,6 +173,7 @@ function namedFolders({ environment, hidden }: BuildTools): string[] {
   const paths = values
     .flatMap(([, value]) => value.split(/[\s:]+/))
     .map((path) => path.replace(/^file:\/\//, ""));
+  // To show the root would show the whole machine.
   const isShown = (path: string): boolean =>
     path.length > 1 &&
     isAbsolute(path) &&

@@ -146,7 +146,8 @@ function ownPath(own: string, controller: string): string {
 
 /**
  * Finds the first folder below which cgroups can be created. It tries beside the platform's own
- * cgroup, where no process has to move; then below it; then at the top.
+ * cgroup, where no process has to move; then below it; then at the top. Adds to `problems` why a
+ * folder cannot be used.
  */
 function firstParent(
   hierarchy: Hierarchy,

@@ -277,10 +277,15 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     const paths = this.#pathsOf(name);
     const record = readRecord(paths);
     const identity = readPid(paths);
-    if (record === null || record.replicaId !== name || (identity === null && giveUpStart(paths))) {
+    if (record === null || record.replicaId !== name) {
       // Nobody could end this replica otherwise: without a readable record, `list` cannot return
       // it.
       if (identity !== null && isAlive(identity)) signal(identity.pid, "SIGKILL");
+      await removeFolder(paths.dir);
+      return;
+    }
+    // The shell has not claimed its start. If the platform claims it first, the app never starts.
+    if (identity === null && giveUpStart(paths)) {
       await removeFolder(paths.dir);
       return;
     }

@@ -161,6 +161,7 @@ function copy(from: string, to: string, replace: Replace): void {
     if (!mayEverybodyRead) return;
     replace(to, (path) => fs.copyFileSync(from, path));
   } catch (error) {
-    if (!["ENOENT", "EACCES"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== "ENOENT" && code !== "EACCES") throw error;
   }
 }

@@ -29,7 +29,8 @@ function linkChain(python: string): string[] {
     try {
       path = resolve(dirname(path), readlinkSync(path));
     } catch {
-      break; // The end of the chain, not a link.
+      // The path is the end of the chain: it is no link.
+      break;
     }
   }
   return paths;

@@ -240,7 +240,7 @@ async function prepareFolders(
   for (const { from } of storageMounts(spec, context.storageDir)) makeOwnedFolder(from, user);
   for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
   // The builder may have written the app's folder as root. The app runs as another user, and must
-  // be able to write there.
+  // be able to write there. With -h, links change their owner, and not what they lead to.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
     await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], {
       signal: context.signal,

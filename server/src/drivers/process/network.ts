@@ -79,8 +79,9 @@ function routeName(address: string): string {
 
 /**
  * Shell lines that connect a new network namespace. They run inside it as root, before the
- * machine's own files are hidden. `platform`: a process in the machine's own network. A failure
- * prints to standard error and exits the shell with `exitCode`.
+ * machine's own files are hidden. The app has no IPv6, and may listen on any port. `platform`: a
+ * process in the machine's own network. A failure prints to standard error and exits the shell with
+ * `exitCode`.
  */
 export function networkSetup(
   network: OwnNetwork,

@@ -53,7 +53,8 @@ export class ReplicaLooks {
       });
       this.#watcher.on("error", () => this.#watcher?.close());
     } catch {
-      // Out of watches (fs.inotify.max_user_watches): the driver's looks have to be enough.
+      // The machine has no watch left (fs.inotify.max_user_watches): the driver's looks have to be
+      // enough.
     }
     this.look();
   }

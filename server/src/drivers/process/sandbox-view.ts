@@ -109,6 +109,7 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     line("tmpfs", outer, "tmpfs", "mode=755,size=8m,nosuid,nodev,X-mount.mkdir"),
     ...system(outer),
     proc(outer),
+    // This root has only the folders on which the others are mounted.
     line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),
     ...system(root),
     ...context.etcFolders.map((path) => readOnly(path, base.stagingDir, context)),
