@@ -98,6 +98,7 @@ export class ProcessBuilder implements Builder {
       await removeFolder(buildDir);
       throw error;
     } finally {
+      // The rest of the folder is the artifact.
       for (const name of ["home", "staging", "etc"]) await removeFolder(join(buildDir, name));
       removeWriter();
       removeGroup(groupAt(this.#options.cgroups.parents, groupName(plan)));
@@ -154,13 +155,13 @@ export class ProcessBuilder implements Builder {
     const ownDir = join(buildDir, "venv");
     const onBegin = (): void => context.onEnvironment?.();
     const { secrets } = context;
-    const given = { plan, python, tools, secrets, appDir, ownDir, onBegin };
-    const venvDir = await this.#packages.environment(given, () =>
-      runCommands("pre_build_commands", given),
+    const request = { plan, python, tools, secrets, appDir, ownDir, onBegin };
+    const venvDir = await this.#packages.environment(request, () =>
+      runCommands("pre_build_commands", request),
     );
     this.#handedOut.set(plan.buildId, venvDir);
-    await runCommands("shell_commands", given);
-    await this.#compile(given, venvDir === ownDir);
+    await runCommands("shell_commands", request);
+    await this.#compile(request, venvDir === ownDir);
     const takesRootPath = await findRootPathUse({ plan, tools, appDir, venvDir });
     const interpreter = join(venvDir, "bin/python");
     return {
@@ -338,9 +339,9 @@ type CommandContext = Omit<EnvironmentRequest, "onBegin">;
  */
 async function runCommands(
   list: "pre_build_commands" | "shell_commands",
-  given: CommandContext,
+  request: CommandContext,
 ): Promise<void> {
-  const { plan, python, tools, secrets, appDir, ownDir } = given;
+  const { plan, python, tools, secrets, appDir, ownDir } = request;
   const lines = list === "pre_build_commands" ? plan.preBuildCommands : plan.shellCommands;
   if (lines.length === 0) return;
   for (const [index, line] of lines.entries()) {

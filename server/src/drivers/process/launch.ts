@@ -225,6 +225,7 @@ async function choosePortOfMachine(
 
 type LaunchParts = { readonly paths: ReplicaPaths; readonly context: LaunchContext };
 
+/** Makes the replica's folders and files. Copies the app's files unless an overlay shows them. */
 async function prepareFolders(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
@@ -260,6 +261,7 @@ export function ownerOf(projectId: ProjectId, sandbox: sandboxes.Sandbox): numbe
   return sandbox.kind === "namespaces" && !sandbox.isUserOwned ? projectUser(projectId) : null;
 }
 
+/** Whether the app's changes go to an overlay of its files, so that no copy is needed. */
 function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: LaunchContext): boolean {
   return (
     sandbox.kind === "namespaces" &&
@@ -283,10 +285,14 @@ function programOf(
   const { venvDir, python } = isSandboxed ? seenIn(view, artifact) : artifact;
   const program =
     spec.runtime === "cortex" ? [python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
+  const seenFolders = { homeDir: homePath, temporaryDir: "/tmp", storageDir: sharedStoragePath };
+  const ownFolders = {
+    homeDir: paths.home,
+    temporaryDir: paths.temporary,
+    storageDir: storageDirOf(spec, context.storageDir),
+  };
   const appPaths = {
-    homeDir: isSandboxed ? homePath : paths.home,
-    temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
-    storageDir: isSandboxed ? sharedStoragePath : storageDirOf(spec, context.storageDir),
+    ...(isSandboxed ? seenFolders : ownFolders),
     venvDir,
     python,
     takesRootPath: artifact.takesRootPath,

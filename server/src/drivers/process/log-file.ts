@@ -228,6 +228,10 @@ export class LogFile {
     return tail.includes(lineFeed) ? null : unfinishedLine(tail, this.#hasFrames);
   }
 
+  /**
+   * The lines with their times. `from`: where the file has their first byte. `writtenAt`: the time
+   * of lines that were written after the last noted length.
+   */
   #timed(lines: readonly CutLine[], from: number, writtenAt: number): LogPiece["lines"] {
     const times = this.#times.take(lines.map(({ end }) => from + end));
     const { lastAt } = this.#position;

@@ -46,8 +46,10 @@ export class PythonFinder {
    * name.
    */
   async ofVersion(version: string): Promise<Python[]> {
-    const names = (await this.#candidates()).filter((path) => path.endsWith(`/python${version}`));
-    return (await this.#ask(names)).filter((python) => python.version === version);
+    const candidates = await this.#candidates();
+    const named = candidates.filter((path) => path.endsWith(`/python${version}`));
+    const pythons = await this.#ask(named);
+    return pythons.filter((python) => python.version === version);
   }
 
   /** All Pythons of this machine. */
@@ -59,18 +61,18 @@ export class PythonFinder {
   async #candidates(): Promise<string[]> {
     const root = this.#environment["PYENV_ROOT"] ?? join(homedir(), ".pyenv");
     const versions = await readdir(join(root, "versions")).catch(() => []);
-    const pyenv = versions.map((version) => join(root, "versions", version, "bin"));
-    const path = (this.#environment["PATH"] ?? "")
+    const pyenvFolders = versions.map((version) => join(root, "versions", version, "bin"));
+    const pathFolders = (this.#environment["PATH"] ?? "")
       .split(":")
       .filter((folder) => folder.startsWith("/"));
     // Skip shims: they are slow, and lead to versions that are checked anyway.
-    const folders = [...pyenv, ...path.filter((folder) => folder !== join(root, "shims"))];
+    const withoutShims = pathFolders.filter((folder) => folder !== join(root, "shims"));
+    const folders = [...pyenvFolders, ...withoutShims];
     const programs: string[] = [];
     for (const folder of new Set(folders)) {
       const names = await readdir(folder).catch(() => []);
-      programs.push(
-        ...names.filter((name) => /^python3(\.\d+)?$/.test(name)).map((name) => join(folder, name)),
-      );
+      const pythonNames = names.filter((name) => /^python3(\.\d+)?$/.test(name));
+      programs.push(...pythonNames.map((name) => join(folder, name)));
     }
     return programs;
   }

@@ -43,8 +43,8 @@ export function whyUnreached(paths: ReplicaPaths, record: ReplicaRecord): string
   const { host = loopback, port, isSandboxed, replicaId } = record;
   const firstPid = readPid(paths)?.pid;
   if (port === null || firstPid === undefined) return null;
-  const tables = (process: string): string =>
-    readText(`/proc/${process}/net/tcp`) + readText(`/proc/${process}/net/tcp6`);
+  const tables = (processId: string): string =>
+    readText(`/proc/${processId}/net/tcp`) + readText(`/proc/${processId}/net/tcp6`);
   const needsAll = false;
   if (host !== loopback)
     return listensElsewhere(listeningSockets(tables(String(firstPid))), { port, needsAll });
