@@ -90,9 +90,16 @@ function namespaceCheck(): Finding {
 
 const isolation = "See docs/guides/isolation.md for what this means and how to allow them.";
 
+const portMax = 65_535;
+
 async function portCheck({ environment }: Machine): Promise<Finding> {
   const port = environment["SLIPWAY_PORT"] || portByDefault;
   if (port === "0") return ok("any free one (SLIPWAY_PORT=0)");
+  if (!/^[0-9]{1,5}$/.test(port) || Number(port) > portMax)
+    return fault(
+      `SLIPWAY_PORT is ${JSON.stringify(port)}, but must be a whole number from 0 to ${portMax}`,
+      "Set SLIPWAY_PORT to such a number, or leave it out.",
+    );
   if (!(await isTaken(Number(port)))) return ok(`${port} is free for a platform`);
   const hasPlatform = (await platformAt(`http://127.0.0.1:${port}`)) !== null;
   if (hasPlatform) return ok(`${port}: a platform answers there`);

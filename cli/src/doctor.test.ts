@@ -79,6 +79,14 @@ test("an empty machine has faults and warnings, each with what to do, and the co
   }
 });
 
+test("a port that is none is a fault that says what is allowed", async (t) => {
+  for (const port of ["http", "65536", "-1", "7070.5"]) {
+    const { of } = await doctor(t, {}, { SLIPWAY_PORT: port });
+    assert.equal(of("port")?.state, "fault", port);
+    assert.match(of("port")?.about ?? "", /must be a whole number from 0 to 65535/);
+  }
+});
+
 test("an engine that answers, but does not build or run, is a fault with the engine's own reason", async (t) => {
   const cause = "failed to create endpoint x on network bridge: could not find bridge docker0";
   const oldBuild = `printf '%s\\n' '#5 ERROR: executor failed running [/bin/sh -c true]: ${cause}' '------' >&2; exit 1`;
