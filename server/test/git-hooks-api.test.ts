@@ -132,21 +132,29 @@ test("slow events of one's own hook, small or large, keep no push of others out"
   assert.ok(url !== slow.url);
 });
 
+/** A clock whose long waits end only when the test says so. */
+function clockWithLate(): {
+  readonly clock: Clock;
+  readonly late: { readonly ms: number; readonly run: () => void }[];
+} {
+  const late: { readonly ms: number; readonly run: () => void }[] = [];
+  const after: Clock["after"] = (ms, run) => {
+    if (ms < 5_000) return systemClock.after(ms, run);
+    const timer = { ms, run };
+    late.push(timer);
+    return () => {
+      if (late.includes(timer)) late.splice(late.indexOf(timer), 1);
+    };
+  };
+  return { clock: { ...systemClock, after }, late };
+}
+
 test(
   "a large event that takes longer than 30 s to arrive is refused, and its place is free",
   { timeout: 60_000 },
   async (t) => {
-    const late: { readonly ms: number; readonly run: () => void }[] = [];
-    // Long waits end when the test says so.
-    const after: Clock["after"] = (ms, run) => {
-      if (ms < 5_000) return systemClock.after(ms, run);
-      const timer = { ms, run };
-      late.push(timer);
-      return () => {
-        if (late.includes(timer)) late.splice(late.indexOf(timer), 1);
-      };
-    };
-    const { url, send } = await open(t, { ...systemClock, after });
+    const { clock, late } = clockWithLate();
+    const { url, send } = await open(t, clock);
     const slow = await beginPost(t, url, { "content-length": "20000000" });
     let answer = "";
     slow.on("data", (chunk: Buffer) => (answer += chunk.toString()));
@@ -165,3 +173,19 @@ test(
     await until("nothing is waited for any more", () => late.length === 0);
   },
 );
+
+test("nothing is waited for after a client that left while its event waited", async (t) => {
+  const { clock, late } = clockWithLate();
+  const { url, send } = await open(t, clock);
+  const first = await beginPost(t, url, { "content-length": "20000000" });
+  await until("the slot is taken", () => late.length === 1);
+  const second = await beginPost(t, url, { "content-length": "20000000" });
+  await until("the second event waits for it", () => late.length === 2);
+  const push = JSON.stringify(giteaPush({ ref: "refs/tags/v1" }));
+  second.destroy();
+  // Once this is answered, the platform has also seen the second client leave.
+  assert.equal(await send(push), 200);
+  first.destroy();
+  assert.equal(await send(push + " ".repeat(2_000_000)), 200, "the slot is free again");
+  await until("no time limit is left", () => late.length === 0, { deadlineMs: 10_000 });
+});

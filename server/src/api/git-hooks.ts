@@ -77,12 +77,13 @@ function receiver(parts: HandlerParts): Handler {
     const cancelLimit = clock.after(arrivalMs, () => {
       if (!request.raw.complete) refuseSlow(reply, request.raw);
     });
-    reply.raw.once("close", () => {
+    const end = (): void => {
       cancelLimit();
       leave();
-    });
+    };
+    reply.raw.once("close", end);
     // The connection may have closed while the event waited for its slot.
-    if (reply.raw.closed) leave();
+    if (reply.raw.closed) end();
   };
   return Object.assign(receive, { beforeBody });
 }

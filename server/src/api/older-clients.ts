@@ -51,6 +51,9 @@ export function bodyOnce(body: unknown, { projectId, known }: RepeatedParts): un
   throw refused({ field: repeatedProject, given: bodyId, allowed: `${projectId}, as in the path` });
 }
 
+/** How many routes and names are written to the log; older clients repeat a few. */
+const notedMax = 1_000;
+
 /** Writes ignored names to the platform's log, once for each route and name. */
 export class IgnoredNames {
   readonly #log: Log;
@@ -63,8 +66,8 @@ export class IgnoredNames {
   note(path: string, names: readonly string[]): void {
     for (const name of names) {
       const key = `${path} ${name}`;
-      // Ignored names are ones of the contract, so the set stays small.
-      if (this.#noted.has(key)) continue;
+      // A caller may make names up, so there is a limit to them.
+      if (this.#noted.has(key) || this.#noted.size === notedMax) continue;
       this.#noted.add(key);
       this.#log.info({ path, name }, "a client repeats a value, which is ignored");
     }
