@@ -1,6 +1,5 @@
 // What a backup holds, part by part, in this order: `manifest.json`, the tables below `database/`,
 // the secret keys, and a tar of the files of the data folder.
-import { buffer } from "node:stream/consumers";
 import { z } from "zod";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { CopiedDatabase } from "#store/database-copy.ts";
@@ -64,13 +63,43 @@ export async function* manifestContent(manifest: Manifest): AsyncGenerator<Buffe
   yield Buffer.from(JSON.stringify(manifest));
 }
 
+/** Enough for a database of 100,000 columns. */
+const manifestBytesMax = 16_777_216;
+
 /** Reads the first part. Throws `CannotStart` when it is none that this version knows. */
-export async function readManifest(first: Part | undefined): Promise<Manifest> {
-  const text = first?.name === partNames.manifest ? String(await buffer(first.content)) : "{}";
-  const found = manifestShape.safeParse(JSON.parse(text));
+export async function readManifest(first: Part): Promise<Manifest> {
+  const isManifest = first.name === partNames.manifest;
+  const found = manifestShape.safeParse(
+    isManifest ? parsed(await readText(first, manifestBytesMax)) : null,
+  );
   if (found.success) return found.data;
   throw new CannotStart(
     "This backup has a form that this version does not know. Restore it with the version of Slipway that made it, or a newer one.",
     { cause: found.error },
   );
 }
+
+/** Null: the text is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Reads a short part. Throws `CannotStart` when it is longer, which no platform writes. */
+export async function readText({ name, content }: Part, bytesMax: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of content) {
+    length += chunk.length;
+    if (length > bytesMax)
+      throw new CannotStart(`${notOurs} Its part ${name} is longer than ${bytesMax} bytes.`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+/** The beginning of a message about a backup that somebody has made up or changed. */
+export const notOurs = "No platform has written this backup: do not restore it.";

@@ -2,10 +2,9 @@
 // anything is written. A mark in the folder keeps a platform from starting on half a restore, and a
 // restore that fails leaves nothing.
 import { addAbortListener } from "node:events";
-import { existsSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { buffer } from "node:stream/consumers";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -22,7 +21,14 @@ import { unfinishedRestore, type StoreSettings } from "#store/open.ts";
 import { startAlone, type ReachedDatabase } from "#store/reach-database.ts";
 import { readArchive, type Part } from "./archive.ts";
 import type { BackupAddress } from "./backup-folder.ts";
-import { partNames, readManifest, type Manifest } from "./backup-content.ts";
+import {
+  keptFiles,
+  notOurs,
+  partNames,
+  readManifest,
+  readText,
+  type Manifest,
+} from "./backup-content.ts";
 
 export type RestoreOptions = {
   readonly settings: StoreSettings;
@@ -118,17 +124,41 @@ async function fillFolder(options: RestoreOptions, target: ReachedDatabase): Pro
   }
 }
 
+/** Longer than the file of any number of keys that a platform has had. */
+const secretKeyBytesMax = 65_536;
+
 async function restorePart(
-  { name, content }: Part,
+  part: Part,
   { settings, signal }: Pick<RestoreOptions, "settings" | "signal">,
 ): Promise<void> {
-  if (name === partNames.secretKey) {
-    writeFileSafely(settings.paths.secretKeyFile, String(await buffer(content)));
-    return;
-  }
-  if (name !== partNames.files) return;
-  const options = ["-x", "-p", "--numeric-owner"];
-  await using tar = await startTar(options, settings.dataDir, signal);
+  if (part.name === partNames.secretKey)
+    writeFileSafely(settings.paths.secretKeyFile, await readText(part, secretKeyBytesMax));
+  else await restoreFiles(part.content, settings.dataDir, signal);
+}
+
+/**
+ * Unpacks the files into a folder of their own, since a backup that somebody has made up may name
+ * any file, and moves into the data folder what a backup holds.
+ */
+async function restoreFiles(
+  content: Part["content"],
+  dataDir: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const unpacked = join(dataDir, ".restoring");
+  mkdirSync(unpacked, { mode: 0o700 });
+  await unpack(content, unpacked, signal);
+  for (const name of keptFiles)
+    if (existsSync(join(unpacked, name))) renameSync(join(unpacked, name), join(dataDir, name));
+  rmSync(unpacked, { recursive: true });
+}
+
+async function unpack(
+  content: Part["content"],
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await using tar = await startTar(["-x", "-p", "--numeric-owner"], folder, signal);
   let isReading = true;
   // Tar ends before the last zeros of its archive, which are read all the same.
   for await (const chunk of content) isReading &&= await isWritten(tar.input, chunk);
@@ -153,12 +183,23 @@ async function readParts(
   const file = await from.folder.read(from.name);
   using _listener = addAbortListener(signal, () => file.destroy(signal.reason as Error));
   let manifest: Manifest | undefined;
+  const read = new Set<string>();
   for await (const part of readArchive(file, privateKeys)) {
+    // A second tar could write through a link that the first one has made.
+    if (read.has(part.name)) throw new CannotStart(`${notOurs} It has ${part.name} twice.`);
+    read.add(part.name);
     if (manifest === undefined) {
       manifest = await readManifest(part);
       await onManifest(manifest);
     } else {
+      requireKnown(part, manifest);
       await onPart(part, manifest);
     }
   }
+}
+
+function requireKnown({ name }: Part, { database }: Manifest): void {
+  const isTable = database.tables.some((table) => name === `${partNames.tables}${table.name}`);
+  if (isTable || name === partNames.secretKey || name === partNames.files) return;
+  throw new CannotStart(`${notOurs} It has ${JSON.stringify(name)}, which no backup holds.`);
 }

@@ -46,10 +46,10 @@ export type Http2Parts = {
 /** How many requests of one connection are in progress at most; as by default in Envoy. */
 const streamsMax = 100;
 /**
- * How much of a body a client may send before it is read. It bounds the memory of a request, and
- * the speed of an upload: a window for each round trip.
+ * How much of a body a client may send before it is read. It bounds the memory of a request that
+ * waits, as much as with HTTP/1.1, and the speed of an upload: a window for each round trip.
  */
-const streamWindowBytes = 262_144;
+const streamWindowBytes = 65_536;
 const connectionWindowBytes = 1_048_576;
 /**
  * A longer head ends its stream without an answer; one that is shorter, but longer than
