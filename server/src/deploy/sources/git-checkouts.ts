@@ -11,7 +11,8 @@ import type { AppId } from "#lib/ids.ts";
 export const checkoutsName = "checkouts";
 const checkoutsMax = 20;
 /**
- * The share of a repository's maximum size that kept checkouts may use, so that a fetch still fits.
+ * How large a kept checkout may be, as a share of a repository's maximum size: the next fetch into
+ * it must fit too.
  */
 const keptShare = 0.1;
 
@@ -35,6 +36,7 @@ export async function keepCheckout(checkout: {
   readonly bytesMax: number;
 }): Promise<void> {
   const { sourcesDir, appId, gitDir } = checkout;
+  // The index lists the files of this build, which the next build does not have.
   for (const name of ["ssh-key", "global.config", "config", "index"])
     await rm(join(gitDir, name), { force: true });
   const keptMax = checkout.bytesMax * keptShare;

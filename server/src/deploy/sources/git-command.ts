@@ -59,7 +59,10 @@ const objectBytesMax = 512 * 1024 * 1024;
 const otherBytesMax = 256 * 1024 * 1024;
 /** The exit code of git after it exceeds its processor time (SIGXCPU). */
 export const cpuTimeExitCode = 128 + 24;
-/** Sets limits for git and its child processes; skips limits that the system does not support. */
+/**
+ * Limits the memory (`$1`, in kB) and the processor time (`$2`, in seconds) of git and its child
+ * processes, then runs the other arguments. Skips limits that the system does not support.
+ */
 const limitScript = `ulimit -v "$1" 2>/dev/null; ulimit -S -t "$2" 2>/dev/null; shift 2; exec "$@"`;
 
 /** Settings for every run, regardless of the machine's configuration. */
@@ -192,6 +195,7 @@ export class Git {
       // `git-folder.ts` writes this file, which has only what git does not accept from variables.
       GIT_CONFIG_GLOBAL: join(gitDir, "global.config"),
       GIT_TERMINAL_PROMPT: "0",
+      // git asks this program for a password: `true` gives none.
       GIT_ASKPASS: "true",
       GIT_LFS_SKIP_SMUDGE: "1",
       // Otherwise each thread would have a memory arena, which counts towards the memory limit.

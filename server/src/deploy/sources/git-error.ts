@@ -31,7 +31,8 @@ const rules: readonly Rule[] = [
   },
   {
     // Must come before the rules about connections: a killed process prints nothing, only the
-    // process that waits for it does.
+    // process that waits for it does. That one may say only that the output of `index-pack` is
+    // invalid: the second form matches if no other error is there than those of `fetch-pack`.
     form: /died of signal (9|24)\b|^(?![^]*(fatal|error): (?!fetch-pack))[^]*invalid index-pack output/i,
     sentence: ({ repository }) =>
       `${repository} takes git more CPU time or memory to unpack than a build may use. Make it smaller.`,
@@ -98,8 +99,8 @@ const rules: readonly Rule[] = [
 /** The sentence for a failed fetch; it ends with git's own reason when no rule matches. */
 export function explainGitFailure(failure: GitFailure): string {
   // Addresses and names are in quotes; their content must not match.
-  const words = failure.output.replaceAll(/'[^'\n]*'/g, "''");
-  const rule = rules.find(({ form }) => form.test(words));
+  const unquoted = failure.output.replaceAll(/'[^'\n]*'/g, "''");
+  const rule = rules.find(({ form }) => form.test(unquoted));
   if (rule !== undefined) return rule.sentence(failure);
   const line = failingLine(failure.output).slice(0, 300);
   return `git could not fetch ${failure.repository}${line === "" ? "." : `: ${line}`}`;
@@ -123,9 +124,9 @@ export function explainMissingBranch(missing: {
     .slice(0, 10)
     .map((name) => name.slice(0, 100))
     .join(", ");
-  const more = branches.length > 10 ? ` and ${branches.length - 10} more` : "";
+  const others = branches.length > 10 ? ` and ${branches.length - 10} more` : "";
   const how = `Name one of them, a tag, or a commit by 7 of its digits or more, as the branch of the build or as gitBranch (${changeField}), and ${buildAgain}.`;
-  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. ${how}`;
+  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${others}. ${how}`;
 }
 
 function refused(failure: GitFailure): string {

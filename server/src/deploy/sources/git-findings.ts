@@ -10,7 +10,7 @@ import type { Fetch, GitRuns } from "./git-runs.ts";
 import type { TreeListing } from "./git-tree.ts";
 
 const lfsFilter = "filter=lfs";
-/** Folders in which to look for attributes; each takes a run of git. */
+/** The maximum number of folders in which to look for attributes; each takes a run of git. */
 const foldersAboveMax = 20;
 /** How many names a warning lists; it counts the others. */
 const namesShownMax = 5;
@@ -70,6 +70,7 @@ export async function reportFindings(
 /** The target of a link that points outside the folder; null when it points inside. */
 async function outsideTarget(root: string, link: string): Promise<string | null> {
   const path = join(root, link);
+  // `git-links.ts` may have put files in the link's place.
   if (!(await lstat(path)).isSymbolicLink()) return null;
   const target = await readlink(path);
   const isInside = (path: string | null): boolean =>
@@ -89,6 +90,7 @@ async function realTarget(from: string, target: string): Promise<string | null> 
   const parts = `${from}/${target}`.split("/");
   // If a part exists, so do all parts before it: a binary search finds the last that exists in few
   // steps, however long the target is.
+  // The first part, before the first "/", stands for the root, which exists.
   let existing = 1;
   let missing = parts.length + 1;
   let real = "/";

@@ -30,7 +30,8 @@ export async function prepareRemote(remote: {
 }): Promise<NonNullable<GitRun["remote"]>> {
   const { url, gitDir, projectId } = remote;
   const credential = url.host === "" ? null : await remote.findCredential(projectId, url.host);
-  // The operator configured a file: address, so any owner of the repository there is trusted.
+  // Only the operator can allow file: addresses, so git may read such a repository whoever owns it.
+  // For others, git uses no repository that merely looks like one among the files.
   const config =
     url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
   await writeFile(join(gitDir, "global.config"), config);
@@ -38,6 +39,7 @@ export async function prepareRemote(remote: {
   await mkdir(dirname(knownHostsFile), { recursive: true, mode: 0o700 });
   const keyFile = credential?.kind === "ssh_key" ? join(gitDir, "ssh-key") : null;
   if (credential !== null && keyFile !== null) {
+    // ssh refuses a key that does not end with a newline.
     await writeFile(keyFile, `${credential.secret.reveal().trimEnd()}\n`, { mode: 0o600 });
   }
   return { url, credential, ssh: { keyFile, knownHostsFile } };

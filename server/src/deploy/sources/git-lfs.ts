@@ -93,6 +93,7 @@ export async function fetchLfs(request: LfsRequest): Promise<void> {
       deepestFirst.find(({ at }) => at === "" || path.startsWith(`${at}/`)),
     );
     for (const [repository, pointers] of groups) {
+      // The app's own repository, whose `at` is "", has every file that no other one has.
       if (repository === undefined) continue;
       await new LfsDownload({ ...request, hostAgents, otherAgents, from: repository }).fetch(
         pointers,
@@ -125,6 +126,7 @@ class LfsDownload {
         `${why} Ask the operator for an https template of the host, or set gitLfs to false.`,
       );
     }
+    // A host has the LFS API below the repository's address with `.git` at its end.
     this.#base = new URL(
       `${url.url.replace(/\/$/, "").replace(/\.git$/, "")}.git/info/lfs/objects/batch`,
     );
@@ -137,6 +139,7 @@ class LfsDownload {
     const groups = [...Map.groupBy(pointers, ({ oid }) => oid).values()];
     for (let start = 0; start < groups.length; start += batchMax) {
       const batch = groups.slice(start, start + batchMax);
+      // One pointer of each group stands for its object.
       const actions = await this.#askForActions(batch.flatMap((group) => group.slice(0, 1)));
       for (const [first, ...copies] of batch) {
         if (first === undefined) continue;
@@ -180,6 +183,7 @@ class LfsDownload {
         new OutwardRefused(`its answer is longer than ${answerBytesMax} bytes`);
       const text = await boundedText(answer, answerBytesMax, tooLong);
       if (answer.statusCode === 200) return readBatch(JSON.parse(text));
+      // Hosts use each of these statuses where a credential may be missing.
       const hint = [401, 403, 404].includes(answer.statusCode ?? 0)
         ? ` (is Git LFS on there, and may the project's git credential read it? PUT …/git-credentials/{host})`
         : "";
@@ -204,6 +208,7 @@ class LfsDownload {
     } catch (error) {
       signal.throwIfAborted();
       if (isDiskFull(error)) throw error;
+      // `failed` sets the period at the end.
       throw failed(reasonOf(error).replace(/\.$/, ""));
     }
   }
@@ -224,6 +229,7 @@ class LfsDownload {
       const hasAuthorization = Object.keys(sentHeaders).some(
         (name) => name.toLowerCase() === "authorization",
       );
+      // The git host gets the project's credential, unless its action has an authorization already.
       const authorization = isGitHost && !hasAuthorization ? this.#authorization : {};
       const answer = await sendRequest(url, {
         method: "GET",
@@ -271,6 +277,7 @@ function readBatch(answer: unknown): Map<string, Action | string> {
     const download = isTable(actions) ? actions["download"] : undefined;
     if (isTable(error)) byOid.set(oid as string, `it has no such file (${Number(error["code"])})`);
     else if (isTable(download) && typeof download["href"] === "string")
+      // The compiler forgets that `oid` is text, since it was checked on `object`.
       byOid.set(oid as string, {
         href: download["href"],
         headers: readHeaders(download["header"]),
@@ -279,7 +286,7 @@ function readBatch(answer: unknown): Map<string, Action | string> {
   return byOid;
 }
 
-/** The headers of an action that may be sent. */
+/** The headers of an action that may be sent: short ones, of printable ASCII characters. */
 function readHeaders(headers: unknown): Record<string, string> {
   const usable = Object.entries(isTable(headers) ? headers : {}).filter(
     ([name, value]) =>
@@ -302,6 +309,7 @@ async function store(
   { pointer, path }: { readonly pointer: Pointer; readonly path: string },
 ): Promise<void> {
   const digest = createHash("sha256");
+  // O_NOFOLLOW: the file must be the one that had the pointer, not the target of a link.
   const file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
   let bytes = 0;
   try {

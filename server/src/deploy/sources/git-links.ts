@@ -50,6 +50,7 @@ export async function followLinks(
   const bases: Base[] = [{ at: "", origin: folder, links: listing.links, around: [] }];
   const sharedPaths: string[] = [];
   let count = 0;
+  // The loop also comes to the bases that it adds itself.
   for (const base of bases) {
     for (const link of base.links) {
       const target = await targetOf(request, base, link);
@@ -94,6 +95,7 @@ async function targetOf(
   const linkPath = posix.join(origin, link);
   const target = posix.join(posix.dirname(linkPath), linkText).replace(/\/$/, "");
   const isOutside = target === ".." || target.startsWith("../");
+  // A link to a folder that contains the link, or that contains this base, would never end.
   if (isOutside || isBelow(target, origin) || isBelow(linkPath, target)) return null;
   return around.some((outer) => isBelow(outer, target)) ? null : target;
 }
@@ -110,6 +112,7 @@ async function replaceLink(
   const entry = await git(["ls-tree", "-z", commit, "--", target]);
   const [, mode = "", type = "", id = ""] =
     /^(\d+) (blob|tree) ([0-9a-f]+)\t/.exec(entry.output) ?? [];
+  // A target that is itself a link (mode 120000) is not followed.
   if (type === "" || mode === "120000") return null;
   const remaining = {
     filesMax: limits.filesMax - listing.files,
@@ -131,5 +134,6 @@ async function replaceLink(
   }
   await git(["update-index", "--add", "--cacheinfo", `${mode},${id},${at}`]);
   const { isOk } = await git(["checkout-index", "--force", "--", at]);
+  // The listing names the file by its path in the repository, which means nothing in the app.
   return isOk ? { ...result.value, attributeFiles: [], smallFiles: [] } : null;
 }

@@ -16,7 +16,7 @@ const tagPrefix = "refs/tags/";
 const digitsMin = 7;
 /** How many commits a refusal lists when several begin with the same digits. */
 const listedMax = 4;
-/** One line of `git rev-list`: a SHA-256 id and its line end. */
+/** The longest line of `git rev-list`: a SHA-256 id and its line end. */
 const lineBytesMax = 65;
 
 /**
@@ -94,8 +94,10 @@ async function listCommits(run: RunGit, digits: string): Promise<string[]> {
   await run(["rev-list", "--all"], {
     onOutput: (chunk) => {
       const lines = (rest + chunk.toString("latin1")).split("\n");
+      // The last line may be incomplete.
       rest = lines.pop() ?? "";
       found.push(...lines.filter((line) => line.startsWith(digits) && isCommit(line)));
+      // False ends git: its output has no form that is known, or enough commits were found.
       return rest.length <= lineBytesMax && found.length <= listedMax;
     },
   });

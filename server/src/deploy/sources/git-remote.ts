@@ -44,6 +44,7 @@ export type CommitFacts = {
 
 /** The branches of a repository. `hasMore`: the repository has more than these. */
 export type Branches = {
+  /** Null: the host names none, or the repository has no usable branch of that name. */
   readonly defaultBranch: string | null;
   readonly branches: readonly string[];
   readonly hasMore: boolean;
@@ -130,7 +131,7 @@ export class GitRemote {
       const named = listed.output.matchAll(/^[0-9a-f]+\trefs\/heads\/(.+)$/gm);
       const all = Array.from(named, ([, name = ""]) => name).filter((name) => checkBranch(name).ok);
       const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(listed.output)?.[1];
-      // Has the name of the default branch, or nothing if that branch is not listed.
+      // This list has at most one name: that of the default branch, if the host lists that branch.
       const first = all.filter((name) => name === head);
       const branches = [...first, ...all.filter((name) => name !== head)].slice(0, branchesMax);
       return {
@@ -183,6 +184,7 @@ export class GitRemote {
         hasDockerfile: blobs.has(dockerfileName),
       };
       if (name === undefined) return { ok: true, value: { ...settings, toml: null } };
+      // The map has the file, since `name` was found in it.
       const { bytes, result } = await readBlob(question, blobs.get(name) ?? "");
       // Reading also fails if the file is too large; that is refused by `textOf`.
       if (!result.isOk && bytes.length <= textBytesMax)
@@ -226,6 +228,7 @@ export class GitRemote {
       ) {
         return { ok: true, value: { ...facts, isTouched: null } };
       }
+      // The id of a folder's contents, or of a file's; "" if the commit does not have the path.
       const treeOf = async (ref: string, folder: string): Promise<string> => {
         const tree = `${ref}:${folder}`;
         const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", tree];
@@ -233,6 +236,7 @@ export class GitRemote {
       };
       let isTouched = false;
       for (const folder of comparison.folders) {
+        // `||=`: when one folder differs, git is not asked about the others.
         isTouched ||=
           (await treeOf("refs/slipway/newer", folder)) !==
           (await treeOf("refs/slipway/older", folder));
@@ -272,6 +276,7 @@ export class GitRemote {
             args,
             { isRemote = false, timeoutMs: ms = timeoutMs.list, ...more } = {},
           ) => {
+            // A question writes no files of the repository, so it needs no other work tree.
             const options = {
               args,
               gitDir,

@@ -13,6 +13,7 @@ import type { GitRemoteOptions } from "./git-remote.ts";
 import { TreeReader, type TreeLimits, type TreeListing } from "./git-tree.ts";
 import type { SourceUrl } from "./git-url.ts";
 
+/** The name under which the git folder stores the fetched commit. */
 const fetchedRef = "refs/slipway/source";
 
 /** A build's request to fetch its repository. */
@@ -21,11 +22,17 @@ export type GitRequest = Omit<SourceRequest, "uploadId">;
 /** A repository, the folder for its files, and the remaining limits. */
 export type Fetch = {
   readonly request: GitRequest;
+  /** The folder of git's own data. */
   readonly gitDir: string;
+  /** The folder for the files. */
   readonly appDir: string;
+  /** The repository's address in messages, without credentials. */
   readonly repository: string;
+  /** The folder of the repository that is fetched; "": the whole repository. */
   readonly folder: string;
+  /** The name that the settings give: of a branch, a tag or a commit. */
   readonly branch: string;
+  /** False: `branch` is only a default; see `SourceRequest`. */
   readonly isBranchGiven: boolean;
   readonly remote: NonNullable<GitRun["remote"]>;
   /** When the fetch must be over, by the monotonic clock. */
@@ -34,8 +41,11 @@ export type Fetch = {
 };
 
 type RunOptions = {
+  /** True for commands that connect to the host. */
   readonly isRemote?: boolean;
+  /** Used instead of the signal of the build's request. */
   readonly signal?: AbortSignal;
+  /** See `GitRun`. */
   readonly onOutput?: (chunk: Buffer) => boolean;
 };
 
@@ -47,7 +57,10 @@ export class GitRuns {
     this.#options = options;
   }
 
-  /** Runs one git command within the remaining time. Rejects when this class killed it. */
+  /**
+   * Runs one git command within the remaining time. Rejects when git cannot start, when it is
+   * killed, and when it uses too much processor time.
+   */
   async run(fetch: Fetch, args: readonly string[], options: RunOptions = {}): Promise<GitResult> {
     const { clock, git } = this.#options;
     const result = await git.run({
@@ -65,8 +78,10 @@ export class GitRuns {
       throw new BuildFailed(`${fetch.remote.url.host} sends an endless stream of messages.`);
     if (result.end.kind === "aborted") throw new Error("git was ended");
     if (result.end.kind === "exited" && result.end.exitCode === cpuTimeExitCode) {
+      // git says this of a child process that used too much; here git itself did.
       throw new BuildFailed(explainGitFailure({ ...namesOf(fetch), output: "died of signal 24" }));
     }
+    // The shell that starts git exits with 127 when it does not find git.
     if (
       result.end.kind === "not_started" ||
       (result.end.kind === "exited" && result.end.exitCode === 127)
@@ -78,7 +93,7 @@ export class GitRuns {
     return result;
   }
 
-  /** Runs git and watches the folders' sizes. */
+  /** Runs git, and ends it when the git folder or the app's folder becomes too large. */
   async runMeasured(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
     const { clock, bytesMax } = this.#options;
     // The packed and the unpacked files are measured: each may reach the limit. A submodule has a
@@ -137,6 +152,7 @@ export class GitRuns {
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
     const { projectId } = fetch.request;
     const remote = await prepareRemote({ ...this.#options, url, gitDir, projectId });
+    // The setting for the folder (gitPath) is about the app's own repository only.
     const folder = url === fetch.remote.url ? fetch.folder : "";
     return { ...fetch, folder, ...changes, gitDir, remote };
   }
@@ -145,6 +161,7 @@ export class GitRuns {
   async list(fetch: Fetch, commit: string): Promise<TreeListing> {
     const tree = `${commit}:${fetch.folder}`;
     const type = await this.run(fetch, ["cat-file", "-t", tree]);
+    // The command succeeds for a file too, so `isOk` says whether the path exists.
     if (type.output.trim() !== "tree")
       throw new BuildFailed(await this.#explainFolder(fetch, commit, type.isOk));
     const reader = new TreeReader(fetch.limits);
@@ -163,6 +180,7 @@ export class GitRuns {
     return { ...result.value, submodules: placed };
   }
 
+  /** Writes the files of the app's folder. */
   async checkOut(fetch: Fetch, commit: string): Promise<void> {
     const result = await this.runMeasured(
       fetch,
@@ -170,6 +188,7 @@ export class GitRuns {
       false,
     );
     if (!result.isOk) {
+      // The command has not connected to a host, so the sentence must not blame one.
       throw new BuildFailed(
         explainGitFailure({
           repository: fetch.repository,
@@ -193,8 +212,8 @@ export class GitRuns {
   }
 
   /**
-   * Does work other than git's within the remaining time. Work that continues after its signal is
-   * not awaited.
+   * Does work other than git's within the remaining time. Work that continues after its signal was
+   * aborted is not awaited.
    */
   async withinTime<Result>(
     fetch: Fetch,

@@ -11,7 +11,7 @@ import type { Fetch, GitRuns } from "./git-runs.ts";
 import { joined, type Submodule, type TreeListing } from "./git-tree.ts";
 import { repositoryAddress } from "./git-url.ts";
 
-/** More than any app has; each submodule is a fetch. */
+/** The maximum number of submodules, more than any app has: each submodule is a fetch. */
 const submodulesMax = 50;
 /** The maximum depth of submodules within submodules. */
 const depthMax = 4;
@@ -46,11 +46,13 @@ export async function fetchSubmodules(
     { at: "", fetch: root, commit, listing: request.listing, depth: 0 },
   ];
   let { listing } = request;
+  // The loop also comes to the repositories that it adds itself.
   for (const outer of repositories) {
     const { submodules } = outer.listing;
     const [first] = submodules;
     if (first !== undefined) {
       const path = posix.join(outer.at, first.path);
+      // The first repository is the app's own, not a submodule.
       const count = repositories.length - 1 + submodules.length;
       if (count > submodulesMax)
         throw refused(path, `there are more than ${submodulesMax} submodules`);
@@ -69,6 +71,7 @@ export async function fetchSubmodules(
         repositories.push(placed);
         listing = joined(listing, placed.listing, placed.at);
       }
+      // The git folder of the app's own repository is still needed.
       if (outer.at !== "") await removeFolder(outer.fetch.gitDir);
     }
   }
@@ -92,6 +95,7 @@ async function readModules(
     "^submodule\\..*\\.(path|url)$",
   ];
   const { output } = await runs.run(fetch, args);
+  // Each entry is a key, a newline and a value.
   const values = new Map(
     output.split("\0").map((entry) => {
       const end = entry.indexOf("\n");
@@ -122,7 +126,7 @@ function addressOf(submodule: {
 
 /**
  * Resolves a relative address as git does: against the address of the repository that has the
- * submodule. Null: it leads out of the git host.
+ * submodule. Null: the address leads out of the git host.
  */
 function resolveRelative(url: string, { repository, remote }: Fetch): string | null {
   const { path } = remote.url;
@@ -142,6 +146,7 @@ async function fetchOne(
     readonly outer: Placed;
     readonly submodule: Submodule;
     readonly url: string | undefined;
+    /** The name of the git folder for this fetch. */
     readonly name: string;
     /** The listing of all files fetched so far. */
     readonly listing: TreeListing;
@@ -152,6 +157,7 @@ async function fetchOne(
   const at = posix.join(outer.at, submodule.path);
   const address = addressOf({ path: at, url, from: outer.fetch, hosts });
   const appDir = join(root.appDir, at);
+  // A link on the path would lead the fetched files to another folder.
   const realDir = await realpath(appDir).catch(() => null);
   if (realDir !== join(await realpath(root.appDir), at))
     throw refused(at, "its folder is not one of the app");
@@ -170,6 +176,7 @@ async function fetchOne(
   );
   await runs.run(fetch, ["init", "--quiet", "--template="]);
   const fetched = await runs.fetchRef(fetch, commit);
+  // `refused` sets the period at the end.
   if (!fetched.isOk)
     throw refused(at, runs.explain(fetch, fetched, { isSubmodule: true }).replace(/\.$/, ""));
   const listing = await runs.list(fetch, commit);

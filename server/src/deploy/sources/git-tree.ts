@@ -18,7 +18,7 @@ export type TreeListing = {
   readonly links: readonly string[];
   /** Attribute files that are small enough to read. */
   readonly attributeFiles: readonly string[];
-  /** Files small enough to be LFS pointers. */
+  /** Files that have the size of a pointer of Git LFS. */
   readonly smallFiles: readonly string[];
 };
 
@@ -36,7 +36,7 @@ const pathBytesMax = 2048;
 const nameBytesMax = 255;
 /** Total bytes of all paths, which are kept in memory; 200 000 files with 300 each. */
 const listingBytesMax = 60_000_000;
-/** Each link is resolved before the app is built. */
+/** The maximum number of links. Each link is resolved before the app is built. */
 const linksMax = 10_000;
 /** Larger attribute files, and more of them, are left out of the listing. */
 const attributeBytesMax = 100_000;
@@ -68,12 +68,14 @@ export class TreeReader {
 
   /** Parses the next bytes; false when the tree is refused and reading can stop. */
   push(chunk: Buffer): boolean {
+    // A zero byte ends each entry.
     let rest = Buffer.concat([this.#rest, chunk]);
     for (let end = rest.indexOf(0); end >= 0 && this.#refusal === null; end = rest.indexOf(0)) {
       this.#entry(rest.subarray(0, end));
       rest = rest.subarray(end + 1);
     }
     this.#rest = rest;
+    // What an entry has before its path is shorter than 100 bytes.
     if (rest.length > pathBytesMax + 100) this.#refusal ??= tooLongPath;
     return this.#refusal === null;
   }
@@ -96,7 +98,10 @@ export class TreeReader {
     };
   }
 
-  /** `<mode> <type> <object> <size>\t<name>`; the size of folders and submodules is `-`. */
+  /**
+   * Counts one entry, `<mode> <type> <object> <size>\t<name>`. The size of folders and submodules
+   * is `-`, which counts as 0.
+   */
   #entry(bytes: Buffer): void {
     const tab = bytes.indexOf(9);
     const [mode, type, commit = "", sizeText] = bytes
@@ -115,6 +120,7 @@ export class TreeReader {
     this.#bytes += size;
     this.#listingBytes += path.length;
     if (type === "commit") this.#submodules.push({ path: name, origin: name, commit });
+    // The mode of symbolic links.
     else if (mode === "120000") this.#links.push(name);
     else if (/(^|\/)\.gitattributes$/.test(name)) this.#addAttributes(name, size);
     else if (size >= pointerBytes.min && size <= pointerBytes.max) this.#smallFiles.push(name);
@@ -129,6 +135,7 @@ export class TreeReader {
   #refusalOf(path: Buffer): string | null {
     const { filesMax, bytesMax } = this.#limits;
     if (path.length > pathBytesMax) return tooLongPath;
+    // The last name begins after the last "/" (byte 47).
     if (path.length - path.lastIndexOf(47) - 1 > nameBytesMax) {
       return `it contains a file or folder whose name is longer than ${nameBytesMax} bytes`;
     }
@@ -147,7 +154,7 @@ export class TreeReader {
   }
 }
 
-/** The listing together with that of a folder or a file that was put at `at`. */
+/** One listing of `listing` and of `added`, whose folder or file was put at the path `at`. */
 export function joined(listing: TreeListing, added: TreeListing, at: string): TreeListing {
   const below = (names: readonly string[]): string[] => names.map((name) => posix.join(at, name));
   return {

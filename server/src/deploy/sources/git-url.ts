@@ -18,6 +18,7 @@ export type SourceUrl = {
   readonly path: string;
 };
 
+/** With `refs/heads/` before it, such a name has 255 characters. */
 const branchLengthMax = 244;
 const pathLengthMax = 1024;
 

@@ -31,7 +31,9 @@ export type GitSourceOptions = GitRemoteOptions & {
   readonly guard: OutwardGuard;
 };
 
+/** The maximum number of files, and the maximum number of folders, in an app's folder. */
 const filesMax = 200_000;
+/** The first version, major and minor, that reads settings from `GIT_CONFIG_COUNT`. */
 const gitMin = [2, 31] as const;
 /** How many lines of git and its host a failed fetch shows: the last ones contain the cause. */
 const errorLinesMax = 50;
@@ -124,6 +126,7 @@ export class GitSource implements Source {
   }
 
   async #prepare(request: GitRequest): Promise<Fetch> {
+    // An app without a repository has the address "", which `repositoryAddress` refuses.
     const { url, canonical } = valueOf(
       repositoryAddress(request.settings.gitRepo ?? "", this.#options.hosts),
     );
@@ -139,6 +142,7 @@ export class GitSource implements Source {
     // run as other users.
     await mkdir(appDir);
     if (request.checkoutOf !== null) await takeCheckout(sourcesDir, request.checkoutOf, gitDir);
+    // The folder exists already if the app's checkout was moved to it.
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
     const { projectId, isBranchGiven } = request;
     const remote = await prepareRemote({ url, gitDir, sourcesDir, projectId, findCredential });
@@ -173,7 +177,7 @@ export class GitSource implements Source {
 
   /**
    * What the branch's name means if there is no such branch: a tag, or a commit whose id begins
-   * with the name. Null: it means neither, or it is only our default.
+   * with the name. Null: the name means neither, or it is only our default.
    */
   async #tagOrCommit(fetch: Fetch): Promise<FetchTarget | null> {
     const { branch, repository, request, remote, isBranchGiven } = fetch;
@@ -181,6 +185,7 @@ export class GitSource implements Source {
     const run = (args: readonly string[]) => this.#runs.run(fetch, args, { isRemote: true });
     const tag = await findTag(run, remote.url.url, branch);
     if (tag !== null) {
+      // Somebody who gives the full name of a tag knows that it is no branch.
       if (!isTagName(branch))
         request.log(
           "source",
@@ -200,6 +205,7 @@ export class GitSource implements Source {
       request.log("source", "platform", `Looking for the commit ${digits} of ${repository} …`);
       const apart = await this.#runs.apart(fetch, { name: "commits" });
       await this.#runs.run(apart, ["init", "--quiet", "--template="]);
+      // With `onOutput`, git only lists commits that it has. All else fetches, so it is measured.
       const run: RunGit = (args, { onOutput } = {}) =>
         onOutput === undefined
           ? this.#runs.runMeasured(apart, args)
@@ -313,8 +319,9 @@ export class GitSource implements Source {
         fetchLfs({ appDir, pointers, repositories: lfsRepositories, guard, signal }),
       );
     }
-    const more = [gitSubmodules ? " with submodules" : "", gitLfs ? " with LFS" : ""].join("");
-    return { content: commit + more, sharedPaths };
+    // The same commit gives other files with submodules or LFS, so `content` says what was fetched.
+    const additions = [gitSubmodules ? " with submodules" : "", gitLfs ? " with LFS" : ""].join("");
+    return { content: commit + additions, sharedPaths };
   }
 
   async #followLinks(
@@ -333,6 +340,8 @@ export class GitSource implements Source {
       listing,
       limits,
       log: request.log,
+      // With `onOutput`, git only lists; the other commands are measured, since most of them write
+      // files. `false`: none of them connects to the host.
       git: (args, { onOutput } = {}) =>
         onOutput === undefined
           ? this.#runs.runMeasured(fetch, args, false)

@@ -7,6 +7,7 @@ import { tomlNames } from "#deploy/app-files.ts";
 const foldersMax = 200;
 /** The maximum number of files and folders in a listing, as many as a build takes. */
 const entriesMax = 200_000;
+/** A listing with a longer entry is not read further. */
 const entryBytesMax = 4096;
 
 /** Reads the output of `git ls-tree -r -t -z` as it arrives. */
@@ -18,6 +19,7 @@ export class SettingsFolders {
 
   /** Reads the next bytes; false when it has seen enough. */
   push(chunk: Buffer): boolean {
+    // A zero byte ends each entry.
     let rest = Buffer.concat([this.#rest, chunk]);
     for (let end = rest.indexOf(0); end >= 0 && !this.#hasMore; end = rest.indexOf(0)) {
       this.#read(rest.toString("utf8", 0, end));
@@ -33,7 +35,10 @@ export class SettingsFolders {
     return { folders: [...this.#folders], hasMore: this.#hasMore };
   }
 
-  /** `<mode> <type> <object>\t<path>`; bytes of a path that are not text are replaced by U+FFFD. */
+  /**
+   * Reads an entry, `<mode> <type> <object>\t<path>`. Bytes of a path that are no text are replaced
+   * by U+FFFD. The modes of regular files begin with 100.
+   */
   #read(entry: string): void {
     const path = /^100\d{3} blob [0-9a-f]+\t(.+)$/s.exec(entry)?.[1] ?? "";
     const at = path.lastIndexOf("/");

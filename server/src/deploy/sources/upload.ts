@@ -17,6 +17,7 @@ import { isDiskFull, sizeText } from "#lib/disk-full.ts";
 export const filesMax = 200_000;
 const foldersMaxDefault = 50_000;
 const pathLengthMax = 1000;
+/** The limit of file systems, in bytes. */
 const partLengthMax = 255;
 /**
  * How many times larger an upload may be unpacked. Files of apps are usually packed to about a
@@ -27,6 +28,7 @@ const ratioMax = 200;
 const anyRatioBytesMax = 256_000_000;
 /** Old packers of Windows write backslashes between folders, which the library reads as slashes. */
 const zipOptions = { lazyEntries: true, autoClose: false, strictFileNames: false } as const;
+/** The bits of a mode that say what kind of file it is, and the values of the kinds. */
 const fileTypeBits = 0o170000;
 const fileTypes = { regular: 0o100000, folder: 0o040000, link: 0o120000 } as const;
 
@@ -191,6 +193,7 @@ export function storedPath(name: string): string | null {
 
 /** The mode for the file: executable if its mode in the zip is. Only zips of Unix have modes. */
 function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string): number {
+  // The high byte 3 stands for Unix; the mode is then in the upper half of the attributes.
   const mode = versionMadeBy >> 8 === 3 ? externalFileAttributes >>> 16 : 0;
   const type = mode & fileTypeBits;
   if (type === fileTypes.link) {
@@ -227,6 +230,7 @@ function isOfSystem(error: unknown): boolean {
 /** Why the zip cannot be unpacked, as part of a sentence. */
 function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
+  // Only errors of the file system have a path, and here they are about names; see `isOfSystem`.
   const isContradiction = error instanceof Error && "path" in error;
   return (isContradiction ? "two of its names contradict each other" : text)
     .slice(0, 300)
