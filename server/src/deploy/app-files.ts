@@ -5,11 +5,11 @@ import { decodeText, pythonProblem } from "#lib/decoded-text.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ReadText } from "./requirements.ts";
 
-/** Package lists and settings are far smaller. */
+/** The maximum size of a text file: package lists and settings are far smaller. */
 export const textBytesMax = 1_000_000;
 /**
- * A larger file holds data in the form of a program and is not checked: Python itself reports its
- * errors.
+ * The maximum size of a source file that is checked. A larger file holds data in the form of a
+ * program: Python itself reports its errors.
  */
 const sourceBytesMax = 20_000_000;
 

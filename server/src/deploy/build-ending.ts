@@ -57,6 +57,7 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   const isRefused =
     error instanceof Fault && (error.code === "invalid" || error.code === "not_usable");
   if (error instanceof BuildFailed || isRefused) {
+    // The advice to build again names this path.
     const hasAdvice = error.message.includes("…/apps/{app}");
     return end(
       "build_failure",

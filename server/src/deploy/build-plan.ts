@@ -27,7 +27,7 @@ export type PlanInput = BuildRef &
     /** False when the app did not ask for a Python version and gets the default. */
     readonly isPythonVersionGiven: boolean;
     readonly files: AppFiles;
-    /** A person asked to build the same again. */
+    /** True when a person asked to build the same again. */
     readonly isRebuild: boolean;
   };
 
@@ -136,6 +136,7 @@ function checkEntry({ settings, files, capabilities, driver }: PlanInput): strin
   });
 }
 
+/** The packages of the settings' table; if it is empty, those of the file that they name. */
 function packageList(
   settings: AppSettings,
   kind: "apt" | "conda",
@@ -179,6 +180,7 @@ export function fingerprintOf(build: {
   readonly plan: BuildPlan;
 }): Fingerprint {
   const { plan } = build;
+  // Leaves out what differs between builds of the same artifact.
   const { buildId: _, startsClean: _clean, environment, ...rest } = plan;
   const { BUILD_ID: _build, ...variables } = environment;
   const facts = [build.driver, build.content, build.gitPath, { ...rest, variables }];
@@ -190,6 +192,7 @@ export function fingerprintOf(build: {
   ];
   return {
     text: createHash("sha256").update(JSON.stringify(facts)).digest("hex"),
+    // An app may have no project; the versions of one without a lock file may change.
     isLasting:
       areVersionsExact(plan.requirements) &&
       plan.project?.isLocked !== false &&

@@ -145,7 +145,7 @@ class BuildWork {
     return settingsRelease;
   }
 
-  /** Writes the release and the move to `initializing` in one transaction. */
+  /** Stores the release, and moves the build to `initializing`, in one transaction. */
   async #storeRelease({ decided, artifact }: MadeArtifact): Promise<CandidateRelease> {
     const { db } = this.#parts;
     const { record, held } = this.#build;

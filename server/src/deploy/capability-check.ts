@@ -86,6 +86,7 @@ export function checkCapabilities(
   return { refusal: null, warnings };
 }
 
+/** Names the first six, and counts the others. */
 function shortList(names: readonly string[]): string {
   return names.length > 6
     ? `${names.slice(0, 6).join(", ")} and ${names.length - 6} more`

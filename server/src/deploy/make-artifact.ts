@@ -126,6 +126,7 @@ class ArtifactWork {
     const fetched = await source.fetch({
       projectId,
       buildId,
+      // The branch stands last, so that it takes precedence.
       settings: {
         ...(this.#settled ?? requestedSource(request)),
         ...(branch === null ? {} : { gitBranch: branch }),
@@ -223,6 +224,7 @@ class ArtifactWork {
   async #makeNew(plan: BuildPlan, source: BuildSource, secrets: BuildSecrets): Promise<Artifact> {
     const { clock, db, builder, registryAuthOf } = this.#parts;
     const { record, held } = this.#build;
+    // The metered time begins with the first of these.
     const starts: { readonly ms: number; readonly startedAt: Date }[] = [];
     try {
       return await builder.build(plan, {
@@ -250,8 +252,8 @@ class ArtifactWork {
 }
 
 /**
- * Returns whether to fetch submodules and LFS files too. Settings that cannot be read are refused
- * later, when the commit is stored; until then nothing more is fetched.
+ * Returns whether to fetch submodules and LFS files too. For settings that cannot be read, neither
+ * is fetched: the build refuses such settings later, after it has stored the commit.
  */
 function wantedFetches(read: () => AppSettings): Pick<AppSettings, "gitSubmodules" | "gitLfs"> {
   try {

@@ -14,6 +14,7 @@ export type AppWithoutMain = {
   readonly canBuildDockerfiles: boolean;
 };
 
+/** How many names a list shows; it counts the others. */
 const shownMax = 3;
 const custom = "[cerebrium.runtime.custom] in slipway.toml";
 const startCommand = `set runtime to custom and entrypoint to its start command (${changeField}, or entrypoint below ${custom})`;
@@ -94,6 +95,6 @@ function otherApp({ names, canBuildDockerfiles }: AppWithoutMain): string | null
 }
 
 function listed(names: readonly string[]): string {
-  const more = names.length - shownMax;
-  return names.slice(0, shownMax).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  const others = names.length - shownMax;
+  return names.slice(0, shownMax).join(", ") + (others > 0 ? ` and ${others} more` : "");
 }

@@ -20,12 +20,17 @@ import { clearStaged, Uploads, type UploadsOptions } from "./uploads.ts";
 export type DeploySettings = {
   readonly gitHosts: GitHosts;
   readonly gitTimeoutSeconds: number;
+  /** The maximum size of a repository. */
   readonly gitSizeBytes: number;
+  /** PATH, proxies, certificates and package indexes for the programs that builds run. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
+  /** Allowed values of the field provider. */
   readonly providers: readonly string[];
   readonly buildTimeoutSeconds: number;
   readonly buildsAtOnce: number;
+  /** How many good releases of an app keep their artifacts. */
   readonly releasesKept: number;
+  /** The maximum size of an upload, packed and unpacked. */
   readonly uploadSizeBytes: number;
   readonly paths: { readonly sourcesDir: string; readonly uploadsDir: string };
 };

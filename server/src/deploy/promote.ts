@@ -66,7 +66,8 @@ export async function promote(
       nowMs: at,
     });
     const line = isStopped ? "App deployed; it is stopped." : "App started successfully!";
-    // The line is stored with the change: its reader may call the app at once.
+    // The line is stored with the change: its reader may call the app at once. With the log level
+    // ERROR, the platform logs only its errors.
     const lines =
       release.settings.logLevel === "ERROR"
         ? []

@@ -60,6 +60,7 @@ export function pythonProject(
   const parsed = tableIn(text);
   if (!parsed.ok) return parsed;
   const project = tableOf(parsed.value["project"]);
+  // The project's own code computes its dependencies.
   const isDynamic = listOf(project["dynamic"]).includes("dependencies");
   const isListed = listOf(project["dependencies"]).length > 0 || isDynamic || chosen.length > 0;
   if (lock === null && !isListed) return { ok: true, value: null };
@@ -104,8 +105,8 @@ export function projectNames(files: AppFiles, names: readonly string[]): readonl
 /** A note for the build log: whose packages are installed. */
 export function projectNote({ isLocked, groups, extras }: PythonProject): string {
   const chosen = [...groups, ...extras];
-  const more = chosen.length === 0 ? "" : `, with ${chosen.join(", ")}`;
-  return `The settings list no packages: those in ${isLocked ? lockFile : projectFile} are installed${more}.`;
+  const addition = chosen.length === 0 ? "" : `, with ${chosen.join(", ")}`;
+  return `The settings list no packages: those in ${isLocked ? lockFile : projectFile} are installed${addition}.`;
 }
 
 /** Finds the chosen groups and extras. Compares names as Python does. */

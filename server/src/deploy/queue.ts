@@ -155,8 +155,11 @@ export class BuildQueue {
     const { buildsAtOnce } = this.#options;
     const running = [...this.#running.keys()];
     const working = running.filter((id) => this.#running.get(id)?.isBuilt !== true);
+    // Further builds that are only starting their app use slots.
     const starting = Math.min(running.length - working.length, startingMax);
     if (running.length - starting >= buildsAtOnce) return false;
+    // Where there are other owners, one owner gets at most half of the builds that may only be
+    // starting their app, and leaves one slot for work.
     const share = {
       running,
       runningMax: startingMax / 2,

@@ -151,10 +151,13 @@ type BuildToAdd = Readonly<Partial<Record<CommitColumn, string | null | undefine
   readonly build: Omit<NewBuild, CommitColumn>;
   readonly request: unknown;
   readonly configToml: string | null;
+  /** The settings that an earlier build arrived at; null: the build resolves them itself. */
   readonly settings: object | null;
+  /** True for a build whose release gets the artifact of another release. */
   readonly keepsArtifact?: boolean;
   /** The id of the upload with the files; null: they come from the repository. */
   readonly upload?: string | null;
+  /** True while these files are still to come. */
   readonly awaitsUpload?: boolean;
 };
 
@@ -177,6 +180,7 @@ async function addBuild(tx: Tx, newBuild: BuildToAdd): Promise<ReceivedBuild> {
     configToml: newBuild.configToml,
     settings: newBuild.settings,
     commit: newBuild.commit,
+    // Only a text is checked: null and undefined stay what they are.
     message: newBuild.message && commitText(newBuild.message, "message"),
     author: newBuild.author && commitText(newBuild.author, "author"),
     branch: newBuild.branch,

@@ -20,6 +20,7 @@ type NewBuildRow = {
   readonly reason: string | null;
   readonly request: unknown;
   readonly configToml: string | null;
+  /** The settings that an earlier build arrived at; null: the build resolves them itself. */
   readonly settings: object | null;
   readonly commit: string | null | undefined;
   readonly message: string | null | undefined;

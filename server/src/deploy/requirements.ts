@@ -10,8 +10,9 @@ import type { Checked } from "./checked.ts";
  */
 export type ReadText = (path: string) => string | null;
 
-/** Maximum number of files that include each other; more counts as a cycle. */
+/** The maximum number of files that a list includes, with those that they include. */
 const filesMax = 50;
+/** The maximum number of lines in all these files together. */
 const linesMax = 10_000;
 
 /** A package with extras, as in `uvicorn[standard]`. */
@@ -19,7 +20,9 @@ const packageForm = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\s*\[[A-Za-z0
 /** `git+https://…`, `https://…/x.whl`, `name @ https://…`. */
 const addressForm =
   /^(?:[A-Za-z0-9._[\],-]+\s*@\s*)?(?:(?:git|hg|svn|bzr)\+)?(?:https?|ssh|git):\/\/\S+$/;
+/** One version, as in `1.26` or `2.*`. */
 const versionForm = /^[A-Za-z0-9][A-Za-z0-9.*+!_-]*$/;
+/** One or more conditions, as in `>=1.2,<2`. */
 const specifierForm =
   /^(?:(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9][A-Za-z0-9.*+!_-]*\s*(?:,\s*|$))+$/;
 
@@ -40,7 +43,8 @@ export function pipRequirements(packages: PackageVersions): Checked<string[]> {
 function pipLine(name: string, version: string): Checked<string> {
   const isAny = isAnyVersion(version);
   if (addressForm.test(name)) {
-    // The version of an address follows the @: a branch, a tag or a commit.
+    // The version of an address follows the @: a branch, a tag or a commit. None of these contains
+    // white space, and the other two characters would begin something else.
     if (isAny || /[\s;#]/.test(version)) return { ok: true, value: name };
     return { ok: true, value: `${name}@${version.replace(/^[=@]+/, "")}` };
   }
@@ -95,6 +99,7 @@ export function listedPackages(text: string): string[] {
 export function fileRequirements(file: string, readText: ReadText): Checked<string[]> {
   const lines: string[] = [];
   const readPaths: string[] = [];
+  // Adds the lines of a file; returns why they cannot be added, null if they were.
   const include = (path: string, from: string | null): string | null => {
     if (readPaths.includes(path)) return null;
     readPaths.push(path);
@@ -105,11 +110,13 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
         ? `The file ${path}, which should list the packages, is not in the app's folder.`
         : `${from} names ${path} with -r, but that is not in the app's folder.`;
     }
+    // A backslash at the end of a line joins it with the next one.
     for (const line of listedPackages(text.replaceAll(/\\\r?\n/g, ""))) {
       const option = /^(-r|--requirement|-c|--constraint)(?:\s*=\s*|\s*)(\S+)$/.exec(line);
       const [kind = "", target = ""] = option?.slice(1) ?? [];
       const isAddress = /^\w+:\/\//.test(target);
       const targetPath = target.startsWith("/") ? target : posix.join(posix.dirname(path), target);
+      // pip itself reads what is at an address.
       if (option === null || isAddress) lines.push(line);
       else if (kind === "-r" || kind === "--requirement") {
         const failure = include(targetPath, path);
@@ -143,6 +150,7 @@ function namesWithVersion(packages: PackageVersions, sign: string): string[] {
     .sort(byName)
     .map(([name, version]) => {
       const plain = version.trim().replace(/^=+\s*/, "");
+      // A range such as ">=1.2" has its own sign.
       return isAnyVersion(plain)
         ? name.trim()
         : `${name.trim()}${/^[<>!~]/.test(plain) ? "" : sign}${plain}`;

@@ -33,7 +33,10 @@ type Packing = {
   readonly signal: AbortSignal;
 };
 
-/** The tar reader keeps headers in memory, and a tar can declare headers of any length. */
+/**
+ * The maximum size of headers in a row: the tar reader keeps them in memory, and a tar can declare
+ * headers of any length.
+ */
 const headerBytesMax = 4 * 1_048_576;
 
 /**
@@ -67,6 +70,7 @@ export async function zipOfTar(
       if (files.size >= filesMax)
         throw new Fault("invalid", `The tar has more than ${filesMax} files.`);
       files.add(path);
+      // A regular file that everybody may read, and may execute if somebody can in the tar.
       const mode = ((entry.header.mode ?? 0) & 0o111) === 0 ? 0o100644 : 0o100755;
       const counted = new Transform({
         transform(chunk: Buffer, _encoding, done) {
@@ -94,6 +98,7 @@ export async function zipOfTar(
   return { files, bytes: guard.bytes };
 }
 
+/** Ends all parts because of the first error of one. */
 function endAll(error: unknown, stop: AbortController): never {
   if (!stop.signal.aborted) stop.abort(error);
   throw error;

@@ -30,7 +30,7 @@ export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   };
 };
 
-/** What is known of an upload. */
+/** How much of an upload has arrived, and the state of the build that waits for it. */
 export type UploadProgress = Pick<store.UploadRow, "buildId" | "buildStatus"> & {
   readonly receivedBytes: number;
   readonly isComplete: boolean;
@@ -68,12 +68,13 @@ type Part = { readonly from: number; readonly length: number | null; readonly si
  * upload may have. An upload is waiting until it is complete and its build has ended.
  */
 const projectShare = 4;
-/** After so many bytes, an upload checks again how much the project's uploads take up. */
+/** After each 64 MiB, an upload checks again how much the project's uploads take up. */
 const checkEveryBytes = 67_108_864;
 /** How many requests may send uploads at the same time; as many again may wait for their turn. */
 const atOnceMax = 64;
 /** How long a request waits for its turn before it is refused. */
 const waitMs = 10_000;
+/** The form of Content-Range. Numbers of 15 digits are exact in JavaScript. */
 const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 
 /** The uploads of all apps. */
@@ -223,6 +224,7 @@ export class Uploads {
     }
     this.#requireSpace(part);
     await mkdir(uploadsDir, { recursive: true, mode: 0o700 });
+    // A part that begins at byte 0 begins the upload anew; any other part continues the file.
     const file = await open(join(uploadsDir, upload.id), part.from === 0 ? "w" : "a", 0o600);
     let end = part.from;
     let nextCheckAt = end;
@@ -234,6 +236,7 @@ export class Uploads {
         this.#requireSpace({ from: end, length: chunk.length, size: null });
         if (end >= nextCheckAt) {
           nextCheckAt = end + checkEveryBytes;
+          // An upload of unknown size counts with what it may have at the next check.
           const sizeAtNextCheck = Math.min(nextCheckAt + chunk.length, this.#options.bytesMax);
           await this.#requireShare(upload, part.size ?? sizeAtNextCheck);
         }
@@ -260,6 +263,7 @@ export class Uploads {
   /** Throws unless the part fits on the disk without touching the platform's reserve. */
   #requireSpace({ from, length, size }: Part): void {
     const { bytesMax, disk } = this.#options;
+    // A part of unknown length passes here; `#store` checks each of its chunks again.
     const expectedSize = size ?? from + (length ?? 0);
     if (expectedSize > bytesMax) throw tooLarge(bytesMax);
     const refusal = disk.buildRefusal();
@@ -298,7 +302,7 @@ export class Uploads {
     return upload;
   }
 
-  /** Throws when the upload is not complete and can no longer become so. */
+  /** Throws when the upload is not complete and can no longer be completed. */
   #requireOpen({ isExpired, buildId, buildStatus, sizeBytes }: store.UploadRow): void {
     const isPending = buildStatus === "pending";
     if (sizeBytes !== null || (isPending && !isExpired)) return;
@@ -344,6 +348,7 @@ export async function collectUploads(
   // The files are listed before the rows are read. The row of an upload is always older than its
   // file, so each listed file of a new upload has a row by then.
   const names = await readdir(uploadsDir).catch(() => []);
+  // Without any files, the rows need not be read.
   const kept = new Set(names.length === 0 ? [] : await readKept());
   for (const name of names)
     if (!kept.has(name) && name !== stagingName) await rm(join(uploadsDir, name), { force: true });

@@ -43,7 +43,9 @@ type Stretch = {
 /** The observations since the roll-out began. */
 export type Comparison = {
   readonly latest: Conditions;
+  /** The stretch in progress. */
   readonly open: Stretch;
+  /** All calls since the roll-out began. */
   readonly all: Stretch & { readonly failedSeconds: number };
   /**
    * Sums over closed stretches: failures beyond the expected ones, their variance, and the weighted
@@ -58,9 +60,12 @@ export type Comparison = {
 };
 
 type Sums = {
+  /** Failures of the new release beyond those expected if both releases were equally good. */
   readonly excess: number;
   readonly variance: number;
+  /** The differences of the failure rates, each times the weight of its stretch. */
   readonly difference: number;
+  /** The weights of the stretches, by which `difference` is divided; not a share of the calls. */
   readonly weight: number;
 };
 
@@ -68,18 +73,18 @@ type Sums = {
 const stretchCalls = 50;
 /** The fewest calls of each release that allow a judgement. */
 const callsMin = 10;
-/** One crash fails many calls in one second; it may be bad luck. */
+/** The fewest seconds with failures: one crash, which may be bad luck, fails many calls at once. */
 const failedSecondsMin = 3;
 /**
- * The number of standard deviations. Far more than the usual two, because the test is repeated
- * every second.
+ * By how many standard deviations the failures must exceed the expected ones. Far more than the
+ * usual two, because the test is repeated again and again.
  */
 const deviationsMin = 4.5;
 /** A smaller difference of the failure rates does not matter, however certain it is. */
 const differenceMin = 0.02;
 /** Failed starts in a row; the first one or two may be bad luck. */
 const failedStartsMin = 3;
-/** A ready check may fail for a moment. */
+/** How long no replica may be ready: a ready check may fail for a moment. */
 const unreadyMsMax = 30_000;
 
 const nothing: Stretch = { calls: 0, failures: 0, oldCalls: 0, oldFailures: 0 };
@@ -99,6 +104,7 @@ export function newComparison(latest: Conditions): Comparison {
 /** The comparison after one more observation. */
 export function compared(before: Comparison, latest: Conditions, nowMs: number): Comparison {
   const { next, old } = latest;
+  // The new calls then begin another stretch.
   const isClosed =
     before.open.calls + before.open.oldCalls >= stretchCalls ||
     latest.weight !== before.latest.weight;
@@ -148,6 +154,7 @@ function added(sums: Sums, { calls, failures, oldCalls, oldFailures }: Stretch):
   const count = calls + oldCalls;
   const failed = failures + oldFailures;
   if (calls === 0 || oldCalls === 0) return sums;
+  // Both have calls, so `count - 1` is not 0.
   const variance = (calls * oldCalls * failed * (count - failed)) / (count * count * (count - 1));
   return {
     excess: sums.excess + failures - (calls * failed) / count,
@@ -166,6 +173,7 @@ function sumOf(a: Stretch, b: Stretch): Stretch {
   };
 }
 
+/** How much a count has grown; 0 if it has decreased, since it then began anew. */
 function growth(before: number, now: number): number {
   return Math.max(0, now - before);
 }
