@@ -7,6 +7,7 @@ import type { BuildFailure } from "./build-progress.ts";
 import { failingLine } from "#lib/failing-line.ts";
 import { engineIsDown } from "./engine-outage.ts";
 
+/** How many characters of a text a sentence shows. */
 const shownMax = 200;
 
 type BuildSetting = {
@@ -29,7 +30,9 @@ export function explainBuildFailure(failure: BuildFailure, setting: BuildSetting
   return `${explained} A step of a build may use ${(setting.memoryBytes / 1e9).toFixed(1)} GB of memory here.`;
 }
 
+/** The exit code of a command that SIGKILL ended, as the kernel does when memory runs out. */
 const killedCode = 137;
+/** The advice for a Dockerfile whose here-documents were read as instructions. */
 const hereDocument =
   "Docker here reads here-documents (<<EOF) only when the first line asks for it: write # syntax=docker/dockerfile:1 there";
 
@@ -57,6 +60,7 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
   }
   const [, parseError] = /dockerfile parse error:?(?: on)? (.*)/i.exec(reason) ?? [];
   if (parseError !== undefined) {
+    // The owner knows the line in the app's file, without the head that the builder has added.
     const problem = parseError.replace(/(?<=^(?:on )?line )\d+/, (line) =>
       String(Number(line) - headLines),
     );
@@ -68,6 +72,7 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
     const flag = entitlement === "network.host" ? "--network=host" : "--security=insecure";
     return `A step of the Dockerfile asks for ${flag}, which no build gets here: leave it out, and ${buildAgain}.`;
   }
+  // Steps of the app's own Dockerfile have such titles; see `BuildProgress`.
   if (step === null && title?.startsWith("Step ") === true) {
     return `${shown(title)}: this step ${end}.${quotedLine(output)} Fix the Dockerfile and ${buildAgain}.`;
   }
@@ -125,6 +130,7 @@ function explainApt(output: string, end: string): string {
 }
 
 function endOf(exitCode: number): string {
+  // The 0 stands for a time limit, which only a text about a timeout shows.
   return exitText({ kind: "exited", exitCode }, 0);
 }
 

@@ -44,12 +44,13 @@ type BuildInput = {
 /** BuildKit refuses larger secrets. */
 const secretBytesMax = 500_000;
 const ignoreFile = ".dockerignore";
+/** The maximum size of a Dockerfile, and of a list of files to ignore. */
 const fileBytesMax = 400_000;
 
 /** Writes what the build needs. Rejects with `BuildFailed` for a Dockerfile that cannot be used. */
 export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
   const { plan, dir, source, signal } = input;
-  // The file has a folder of its own: BuildKit's reader of Dockerfiles gets the whole folder.
+  // The Dockerfile has a folder of its own: BuildKit, which reads it, gets the whole folder.
   await mkdir(join(dir, "dockerfile"));
   const file = join(dir, "dockerfile", "Dockerfile");
   const secrets = [...(await writeVariables(input)), ...(await writeSecrets(input))];
@@ -222,6 +223,7 @@ async function writeVariables({ plan, dir, toolEnvironment }: BuildInput): Promi
   return options;
 }
 
+/** The variables that name a file of trusted certificates, for different programs. */
 const certificateVariables = [
   "SSL_CERT_FILE",
   "PIP_CERT",
@@ -244,6 +246,7 @@ async function certificatesOf(
 
 /** Returns the variables for proxies and package indexes that mean the same in a container. */
 function forSteps(environment: Readonly<Record<string, string>>): Record<string, string> {
+  // A path or a file: address would lead to a file of this machine.
   const isForSteps = ([name, value]: readonly [string, string]): boolean =>
     (/^(?:PIP|UV)_/.test(name) || isProxy(name)) && !/^\/|file:\//.test(value);
   return Object.fromEntries(Object.entries(environment).filter(isForSteps));

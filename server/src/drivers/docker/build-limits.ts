@@ -38,6 +38,7 @@ export class BuildSteps {
   readonly #machine: MachineFiles;
   readonly #limits: CgroupLimits;
   readonly #mark: string;
+  /** The ids of the steps that need no further look: they are limited, or have ended. */
   readonly #limited = new Set<string>();
   /** The cgroup in which the engine makes the cgroups of steps; empty until the first is found. */
   #parents: Cgroup = [];
@@ -72,7 +73,7 @@ export class BuildSteps {
   /**
    * Whether the hosts file of the step contains the mark. The step's configuration also contains
    * text that the step chooses, but quotes in that text are escaped, so it cannot look like
-   * `start`.
+   * `start`. After `start`, the path goes on until the next quote.
    */
   #isMarked(id: string): boolean {
     const { root } = this.#machine;
@@ -92,6 +93,7 @@ export class BuildSteps {
     if (group.length > 0) return group.every(({ folder }) => existsSync(folder)) ? group : [];
     const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
     const runsStep = (pid: string): boolean => readText(`/proc/${pid}/cgroup`).includes(id);
+    // The step's process is probably one of the newest, at the end of the list.
     const stepPid = pids.toReversed().find(runsStep);
     const firstGroup =
       stepPid === undefined ? [] : groupOfProcess(stepPid, { name: id, ...this.#machine });

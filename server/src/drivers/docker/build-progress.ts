@@ -75,6 +75,7 @@ const outputCharactersMax = 20_000;
 const titleCharactersMax = 300;
 /** A line of a step's output: the seconds since its start, then the text. */
 const outputForm = /^(\d+\.\d+)(?: (.*))?$/s;
+/** How many units of work are remembered; further ones are only shown. */
 const verticesMax = 10_000;
 /** The builder says at once, well within this time, when it has the result of a command already. */
 const cachedWaitMs = 500;
@@ -125,6 +126,7 @@ export class BuildProgress {
     // A command may have several lines, so that the exit code is not on the first.
     this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
     this.#engineReason = causeOf(text) ?? this.#engineReason;
+    // How the builder, its client and the programs that run steps begin a line with a reason.
     if (
       /^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(
         text,
@@ -140,6 +142,7 @@ export class BuildProgress {
     if (fetchesAddress(name)) onFetch(name);
     const image = lookedUpImage(name);
     const source = image ?? /^FROM (\S+)/.exec(name)?.[1];
+    // A name without these characters is a stage's, or an image at docker.io.
     if (source !== undefined && /[./:]/.test(source)) onImage(source);
     if (image?.includes("@") === true) onDigest(image);
   }
@@ -171,6 +174,7 @@ export class BuildProgress {
     };
   }
 
+  /** Notes a new unit of work; a step of a Dockerfile is named `[stage 2/5] RUN …`. */
   #open(id: string, name: string): void {
     const [, prefix, stageName = "", number = "", text = ""] =
       /^(\[(?:(\S+) )?(\d+\/\d+)\]) (.*)$/s.exec(name) ?? [];
@@ -201,6 +205,7 @@ export class BuildProgress {
     return this.#options.images.some((own) => isSameImage(own, image));
   }
 
+  /** Reads a line about a unit of work that is known. */
   #read(vertex: Vertex, text: string): void {
     const [, time, output = ""] = outputForm.exec(text) ?? [];
     // A progress bar overwrites itself: its last state is logged.
@@ -244,6 +249,7 @@ export class BuildProgress {
     return true;
   }
 
+  /** Calls `onRun` the first time. */
   #run(): void {
     this.#onRun?.();
     this.#onRun = null;

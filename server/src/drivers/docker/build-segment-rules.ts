@@ -91,7 +91,9 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
   ].join("\n")}\n`;
 }
 
+/** The lines of a set, whose elements expire. */
 function set(name: string, type: string, elements: readonly string[]): string[] {
+  // nft accepts ranges of addresses only in a set with intervals.
   const flags = type === "ipv4_addr" ? "interval, timeout" : "timeout";
   const lines = [` set ${name} {`, `  type ${type}`, `  flags ${flags}`];
   const unique = [...new Set(elements)].map((one) => `${one} timeout ${renewedWithinSeconds}s`);

@@ -31,6 +31,7 @@ export type BuildSegmentOptions = {
  * packet about 20 ms after its port appears.
  */
 const checkEveryMs = 20;
+/** The form of a network card's address, such as `02:42:ac:11:00:02`. */
 const macForm = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/;
 /** How many network namespaces are read at once. */
 const namespacesAtOnce = 8;
@@ -46,6 +47,7 @@ const renewEveryMs = (renewedWithinSeconds * 1000) / 4;
 
 /** An element of the output of `ip -json address`; some elements are empty objects. */
 type Link = {
+  /** The index of the interface at the other end. */
   readonly link_index?: number;
   readonly address?: string;
   readonly addr_info?: readonly { readonly local?: string }[];
@@ -54,11 +56,14 @@ type Link = {
 /** The network of the steps of one installation's builds. */
 export class BuildSegment {
   readonly #options: BuildSegmentOptions;
+  /** How many builds have entered and not left. */
   #builds = 0;
+  /** Undefined while no build runs, and where the engine has no default bridge. */
   #loop: Loop | undefined;
   /** The last start or stop; the next start or stop waits until it is done. */
   #lastChange: Promise<void> = Promise.resolve();
   #bridge = "";
+  /** The bridge's ranges of addresses (CIDR). */
   #ranges: readonly string[] = [];
   /** The identified ports of build steps. */
   #steps: Port[] = [];
@@ -68,6 +73,7 @@ export class BuildSegment {
   #readNamespaces = new Set<string>();
   /** When each unidentified port was first seen; infinite after it was logged. */
   readonly #seenAtMs = new Map<string, number>();
+  /** When the rules were last set, by the monotonic clock. */
   #renewedAtMs = -Infinity;
 
   constructor(options: BuildSegmentOptions) {
@@ -270,12 +276,14 @@ async function addressesOfContainers({
 }: Pick<Engine, "calls">): Promise<ReadonlySet<string>> {
   const { Containers = {} } = (await calls.getNetwork("bridge").inspect()) as NetworkInspectInfo;
   const found = Object.entries(Containers).filter(([id]) => /^[0-9a-f]{64}$/.test(id));
+  // The engine adds the length of the network's prefix: `172.17.0.2/16`.
   return new Set(found.map(([, { IPv4Address }]) => IPv4Address.replace(/\/.*/, "")));
 }
 
 /** The paths of the network namespaces of the engine's containers and steps, oldest first. */
 function namespaces({ root, mountinfo }: MachineFiles): string[] {
   const lines = readFileSync(mountinfo, "utf8").split("\n");
+  // The file system of a namespace is `nsfs`, after the separator; the fifth field is its path.
   return lines
     .filter((line) => / - nsfs /.test(line))
     .map((line) => join(root, line.split(" ")[4] ?? ""));

@@ -22,6 +22,7 @@ export type ContainerExecScope = {
   readonly clock: Clock;
 };
 
+/** What the engine answers when the container does not exist (404), or does not run (409). */
 const goneStatuses = [404, 409];
 /**
  * How long to wait for the shell that kills a command's processes. The shell comes from the app's
@@ -74,6 +75,7 @@ export async function execInContainer(
       Env: [`${execVariable}=${marker}`, ...(hasTerminal ? ["TERM=xterm"] : [])],
     };
     const { id } = await engine.calls.getContainer(containerId).exec(options);
+    // `hijack` turns the connection into a plain stream for both directions.
     const start = { hijack: true, stdin: true, Tty: hasTerminal, abortSignal: late.signal };
     const socket = (await engine.streams.getExec(id).start(start)) as unknown as Socket;
     return new ContainerExec(scope, {
@@ -83,6 +85,7 @@ export async function execInContainer(
       terminal,
     });
   } catch (error) {
+    // An error without a status counts as 0, which is in no list.
     if (goneStatuses.includes(engineStatus(error) ?? 0))
       throw new ExecRefused(replicaNotRunning, { cause: error });
     if (!late.signal.aborted) throw error;
@@ -107,6 +110,7 @@ export async function endExecsLeftIn(scope: ContainerExecScope): Promise<void> {
 type StartedExec = {
   readonly exec: Docker.Exec;
   readonly socket: Socket;
+  /** The value of the variable by which the command's processes are found. */
   readonly marker: string;
   readonly terminal: TerminalSize | null;
 };
@@ -118,8 +122,11 @@ class ContainerExec implements RunningExec {
   readonly stderr = new PassThrough();
   readonly #scope: ContainerExecScope;
   readonly #started: StartedExec;
+  /** Why the platform ended the command; null: it did not. */
   #reason: string | null = null;
+  /** The connection is closed. */
   #isOver = false;
+  /** The engine has said that the program is missing. */
   #isNotFound = false;
   /** `resize` was called, so the first size must not be set any more. */
   #hasNewSize = false;
@@ -218,6 +225,7 @@ class ContainerExec implements RunningExec {
   }
 }
 
+/** How many bytes the engine puts before each piece of output when there is no terminal. */
 const frameHeadBytes = 8;
 
 /** Returns the text of the first chunk, without the head of a frame if it begins with one. */

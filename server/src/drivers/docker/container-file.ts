@@ -39,8 +39,8 @@ export class ContainerFile {
   }
 
   /** Stores these fields and keeps the others. */
-  keep(more: StoredState): void {
-    this.#state = { ...this.#state, ...more };
+  keep(fields: StoredState): void {
+    this.#state = { ...this.#state, ...fields };
     writeIfFits(this.#path, this.#state);
   }
 

@@ -122,7 +122,7 @@ export class ContainerLog {
     return await this.#store(this.#newLines(this.#cursor.end()));
   }
 
-  /** Returns the last lines of standard error. */
+  /** Returns the last 20 lines of standard error, which show why the container has ended. */
   async lastErrorLines(): Promise<readonly ErrorLine[]> {
     const { engine, containerId } = this.#options;
     const bytes = await engine.calls
@@ -176,6 +176,7 @@ export class ContainerLog {
     const requestOptions = { ...this.#options, signal, onChange: () => this.#changes.tell() };
     const isAtEnd = this.#isAtEnd;
     this.#isAtEnd = false;
+    // `tail` asks for the newest messages only, `since` for all from the cursor on.
     const begin = isAtEnd ? { tail: newestTail } : cursor.since;
     const request = new LogRequest(requestOptions, { follow: true, ...begin });
     this.#request = request;

@@ -19,6 +19,7 @@ export const labels = {
   release: "slipway.release",
   project: "slipway.project",
   port: "slipway.port",
+  /** The first word of the start command, for messages. */
   program: "slipway.program",
   memoryGb: "slipway.memory-gb",
   /** What the app of a network may reach (egressCidrs), as JSON. */
@@ -48,6 +49,7 @@ export type ContainerContext = {
   readonly network: string;
   /** Host folders of the storage, and where the app sees them. */
   readonly storage: readonly { readonly from: string; readonly at: string }[];
+  /** The cores of the engine's machine, of which a container cannot get more. */
   readonly cores: number;
   /** The OCI runtime; undefined: the engine's default. */
   readonly runtime: string | undefined;
@@ -72,7 +74,10 @@ const tasksMax = 4096;
 /** Two files of this size per container; the oldest lines go first. */
 const logFileSize = "32m";
 
-/** Returns the port on which the app listens in its container. `exposed` is its Dockerfile's. */
+/**
+ * Returns the port on which the app listens in its container. `exposed` is the port that its
+ * Dockerfile names; null: it names none.
+ */
 function portOf(
   { runtime, port }: Pick<ReplicaSpec, "runtime" | "port">,
   exposed: number | null,
@@ -81,7 +86,10 @@ function portOf(
   return port === 0 ? (exposed ?? defaultPort) : port;
 }
 
-/** Returns the app's secrets in plain text too, so pass the result only to the engine. */
+/**
+ * Returns the description of a replica's container. It contains the app's secrets in plain text, so
+ * only the engine may get it.
+ */
 export function containerSpec(
   spec: ReplicaSpec,
   context: ContainerContext,
@@ -103,6 +111,7 @@ export function containerSpec(
     ...(hasEntrypoint ? { Entrypoint: [...spec.entrypoint], Cmd: [] } : {}),
     ...(context.isPublished ? { ExposedPorts: { [`${port}/tcp`]: {} } } : {}),
     HostConfig: {
+      // The engine's own first process passes signals on, and ends what the app leaves behind.
       Init: true,
       ...(context.runtime === undefined ? {} : { Runtime: context.runtime }),
       NetworkMode: context.network,
@@ -115,6 +124,7 @@ export function containerSpec(
       Memory: memoryBytes,
       // The sum of memory and swap: no swap.
       MemorySwap: memoryBytes,
+      // The engine's default, 64 MB, is too little for some apps.
       ShmSize: memoryBytes,
       NanoCpus: Math.round(Math.min(spec.cpuCores, context.cores) * 1e9),
       PidsLimit: tasksMax,
@@ -175,6 +185,7 @@ function environmentOf(
   const at = { port, socket: null, host: "0.0.0.0", readyFd: null };
   // NVIDIA's OCI runtime gives a container all cards that this variable names, whatever the
   // requests say. The platform always sets it: otherwise an image or an app could name all cards.
+  // `void` means none.
   return {
     ...appEnvironment(spec, paths, at),
     NVIDIA_VISIBLE_DEVICES: cardsAmong(gpus).join(",") || "void",

@@ -58,9 +58,11 @@ const removed: ExitSummary = {
   isExternal: true,
   reason: "The replica's container was removed from outside the platform.",
 };
+/** The reasons of ends that somebody else caused. */
 const stopped =
   "The replica's container was stopped from outside the platform: with its engine, or by somebody who may use the engine.";
 const restarted = "The replica's container was restarted from outside the platform.";
+/** What the engine answers when a container does not exist (404), or does not run (409). */
 const goneStatuses = [404, 409];
 /**
  * How long to wait, after a container's end, for a sign that the engine caused the end: it reports
@@ -75,18 +77,28 @@ export class Container {
   readonly #options: ContainerOptions;
   readonly #log: ContainerLog;
   readonly #gone = Promise.withResolvers<void>();
+  /** Settles after the last turn of `look` that has been planned. */
   #turn: Promise<void> = Promise.resolve();
+  /** A turn that has not begun; null: the next call of `look` plans one. */
   #waiting: Promise<void> | null = null;
   #address: Address | null = null;
+  /** Null until the container was first seen running. */
   #startedAtMs: number | null = null;
+  /** The signal that the image names for stopping. */
   #stopSignal = "SIGTERM";
   #ended: ExitSummary | null;
+  /** How the end that the driver asked for came about; "not": the driver has not asked for it. */
   #asked: "not" | "stopped" | "killed" = "not";
+  /** The container's processes have got the stop signal. */
   #isTerminated = false;
+  /** When to kill the container, by the monotonic clock. */
   #killAtMs = Number.POSITIVE_INFINITY;
+  /** Why the platform kills the container, where nobody has asked the driver to stop it. */
   #endReason: string | null = null;
   #isClosed = false;
+  /** Somebody else sent the container a signal, or restarted it. */
   #isSignalled = false;
+  /** Ends the measuring of the folders that the container writes to. */
   #removeWriter: (() => void) | undefined;
 
   constructor(options: ContainerOptions) {
@@ -128,6 +140,7 @@ export class Container {
     const { replicaId, appId, releaseId } = this.record;
     const state = this.#ended === null ? "running" : "exited";
     const isTimed = state === "running" && this.#startedAtMs !== null;
+    // `isTimed` implies a start time, so the 0 is never used.
     const time = isTimed
       ? { ranMs: Math.max(0, this.#options.clock.now() - (this.#startedAtMs ?? 0)) }
       : {};
@@ -156,10 +169,11 @@ export class Container {
 
   /** Accepts the current state of an adopted container without emitting events. */
   async takeIn(): Promise<void> {
+    // The engine answers 404 if the container has been removed.
     const info = await unlessStatus([404], this.#calls.inspect());
     if (info?.State.Running !== true) return;
     await this.attach();
-    this.#takeIn(info);
+    this.#prepare(info);
     const { engine, clock } = this.#options;
     const { replicaId } = this.record;
     const execs = info.ExecIDs ?? [];
@@ -180,6 +194,7 @@ export class Container {
   async stop(graceMs: number): Promise<void> {
     if (this.#ended !== null) return;
     const { clock } = this.#options;
+    // A second request does not undo that the container was killed.
     this.#asked = this.#asked === "not" ? "stopped" : this.#asked;
     this.#killAtMs = Math.min(this.#killAtMs, clock.monotonicMs() + graceMs);
     const cancel = clock.after(graceMs, () => void this.look());
@@ -188,7 +203,10 @@ export class Container {
     cancel();
   }
 
-  /** Somebody had the engine send it a signal, or restart it. */
+  /**
+   * Called when the engine has sent the container a signal, or has restarted it. Notes that
+   * somebody else wanted this, unless the platform itself is ending the container.
+   */
   signalled(): void {
     this.#isSignalled ||= this.#asked === "not" && this.#endReason === null;
   }
@@ -237,12 +255,14 @@ export class Container {
   }
 
   async #look(): Promise<void> {
+    // The engine answers 404 if the container has been removed.
     const info = await unlessStatus([404], this.#calls.inspect());
     if (this.#isClosed) return;
     if (info === undefined) return this.#end(removed, null);
     if (info.State.Running) {
-      this.#takeIn(info);
-      // What it did for its calls is lost, and its address may be another one.
+      this.#prepare(info);
+      // Another start time shows a restart: the calls in progress are lost, and the address may be
+      // another one.
       if (Date.parse(info.State.StartedAt) !== this.#startedAtMs) {
         this.signalled();
         this.#killFor(restarted);
@@ -252,12 +272,14 @@ export class Container {
     if (info.State.Status !== "created") await this.#endOf(info.State);
   }
 
+  /** Has the next turn kill the container. */
   #killFor(reason: string): void {
     this.#endReason ??= reason;
     this.#killAtMs = Number.NEGATIVE_INFINITY;
   }
 
-  #takeIn(info: ContainerInspectInfo): void {
+  /** Begins to follow a running container: its log, its disk usage, its address. Works once. */
+  #prepare(info: ContainerInspectInfo): void {
     if (this.#address !== null) return;
     const { isNew, sink, record } = this.#options;
     this.#address = addressOf(info, this.#options);
@@ -283,6 +305,7 @@ export class Container {
    */
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
     const { disk, machine, record, isNew } = this.#options;
+    // Some engines send no `GraphDriver`, although its type does not say so.
     const { UpperDir } = ((GraphDriver as typeof GraphDriver | undefined)?.Data ?? {}) as {
       readonly UpperDir?: string;
     };
@@ -326,7 +349,7 @@ export class Container {
     const { memoryGb, program } = this.record;
     // Calls that broke off wait for the reason, so the log is not read when memory is the reason.
     const lines = state.OOMKilled ? [] : await this.#log.lastErrorLines().catch(() => []);
-    // The runtime's own lines about a failed start follow the traceback.
+    // The runtime's own lines about a failed start follow the traceback, and begin with "|| ".
     const lastErrorLine =
       lines.findLast(({ text }) => text.trim() !== "" && !text.startsWith("|| ")) ?? null;
     const command = {
@@ -351,6 +374,7 @@ export class Container {
       memoryGb,
       program,
     });
+    // Null if the time cannot be read.
     const at = Date.parse(state.FinishedAt) || null;
     // The engine's events that show who sent the signal may arrive after the end.
     if (
@@ -370,7 +394,8 @@ export class Container {
 
   /**
    * Whether the end came from outside the platform. An end before this process followed the events
-   * counts as such: an engine that ends stops its containers, and sends no events about them.
+   * counts as such, and so does one at an unknown time: an engine that ends stops its containers,
+   * and sends no events about them.
    */
   #isExternal(at: number | null): boolean {
     if (this.#asked !== "not") return false;
@@ -382,7 +407,7 @@ export class Container {
     if (this.#ended !== null) return;
     this.#ended = summary;
     this.#log.containerGone();
-    // It may have ended before anybody looked at it.
+    // If the container has ended before anybody looked at it, its log is not followed yet.
     this.#log.follow();
     const { sink, record, clock, file, onEnded } = this.#options;
     file.keep({ ended: summary });
@@ -394,7 +419,10 @@ export class Container {
   }
 }
 
-/** Whether SIGTERM or SIGKILL ended it, but not for lack of memory: the engine may send these. */
+/**
+ * Whether the container ended by SIGTERM or SIGKILL, which the engine may have sent for somebody.
+ * The exit code is then 128 and the signal's number. SIGKILL for lack of memory does not count.
+ */
 function isSignal({ ExitCode, OOMKilled }: State): boolean {
   return (
     !OOMKilled &&
@@ -407,6 +435,7 @@ function addressOf(
   { record, engine }: ContainerOptions,
 ): Address | null {
   const { port } = record;
+  // A replica is in one network, that of its app.
   const [network] = Object.values(NetworkSettings.Networks);
   if (engine.facts.hasReachableContainers) {
     const host = network?.IPAddress ?? "";

@@ -22,7 +22,7 @@ const pluginVersionMin = 23;
 const askWaitMs = 20_000;
 /** Inspecting, removing and tagging images takes moments, pruning a large cache minutes. */
 const commandWaitMs = 300_000;
-/** A list of a hundred thousand images fits. */
+/** The maximum output of a command: a list of a hundred thousand images fits. */
 const outputBytesMax = 16_777_216;
 
 /** The folders of plugins besides those of the system. */
@@ -76,6 +76,7 @@ async function ask(
   return end.kind === "exited" && end.exitCode === 0 ? output : null;
 }
 
+/** A signal that is never aborted. */
 const never = new AbortController().signal;
 
 /**

@@ -5,8 +5,9 @@ import { BuildFailed } from "#drivers/builder.ts";
 import { growthOf } from "./dockerfile-growth.ts";
 
 const charactersMax = 100_000;
+/** The maximum of `Growth.characters`. */
 const expandedMax = 20_000_000;
-/** About a minute of one core. */
+/** The maximum of `Growth.copied`, which takes the engine about a minute of one core. */
 const copiedMax = 1e11;
 /** Docker's own reader of Dockerfiles, from 1.2 on: older ones let projects share cache mounts. */
 const usualSyntax =
@@ -74,6 +75,7 @@ export function checkDockerfile(
 
 /** Returns the number of lines that `checkDockerfile` has put before the app's own. */
 export function headLinesOf(dockerfile: string): number {
+  // The head has one to three lines, of which the remark is the last.
   return dockerfile.split("\n", 3).indexOf(remark) + 1;
 }
 
@@ -105,7 +107,7 @@ export function fetchesAddress(title: string): boolean {
   );
 }
 
-/** Returns the directives in the first lines. */
+/** Returns the directives in the first lines, of which only the first 1000 characters are read. */
 function directivesOf(lines: readonly string[]): {
   readonly syntax?: string;
   readonly escape?: string;
@@ -137,6 +139,7 @@ function joinedFrom(lines: readonly string[], index: number, sign: string): stri
   let count = 0;
   for (let at = index; at < lines.length; at++) {
     const line = lines[at] ?? "";
+    // Comments and empty lines may stand within an instruction.
     if (joined !== "" && /^[\s\u0085]*(?:#|$)/.test(line)) continue;
     const trimmed = line.trimEnd();
     if (!trimmed.endsWith(sign)) return joined + trimmed;

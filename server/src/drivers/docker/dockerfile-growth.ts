@@ -11,6 +11,7 @@
 const unknownCharacters = 200;
 /** Far more than is allowed. A difference between larger sizes could be no number. */
 const sizeMax = 1e15;
+/** The beginning of a reference to a variable, `$name` or `${name`. */
 const reference = /\$\{?(\w*)/g;
 /** `${name//pattern/replacement}` may insert the replacement beside each character of the value. */
 const replacing = /\$\{(\w*)\/\//g;
@@ -42,6 +43,7 @@ type Reading = {
 
 /** Returns how large the instructions become. */
 export function growthOf(lines: readonly string[], { escape, variables }: Reading): Growth {
+  // As it stands in a regular expression.
   const sign = escape === "`" ? "`" : "\\\\";
   const given = new Map(Object.entries(variables).map(([name, value]) => [name, value.length]));
   // For older readers of Dockerfiles, a doubled sign continues a line, too.
@@ -81,10 +83,10 @@ function growthOfAll(
     const { variables, isRead } = variablesIn(rest, sign);
     const pairs = variables.map(({ name, value }) => ({ name, size: grownSize(value, sizeOf) }));
     // The rest of the line, which is in no pair, counts for each variable.
-    const others = size - pairs.reduce((sum, pair) => sum + pair.size, 0);
+    const remainder = size - pairs.reduce((sum, pair) => sum + pair.size, 0);
     for (const pair of pairs) {
       const before = sizes.get(pair.name) ?? 0;
-      const after = Math.max(others + pair.size, given.get(pair.name) ?? 0, before);
+      const after = Math.max(remainder + pair.size, given.get(pair.name) ?? 0, before);
       sizes.set(pair.name, after);
       variablesSize += after - before;
     }

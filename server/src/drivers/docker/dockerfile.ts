@@ -28,6 +28,7 @@ export const contextPaths = {
   runtime: "runtime",
   requirements: "requirements.txt",
 } as const;
+/** The folder in a step for the files of the app's Python project, if it needs no other files. */
 const projectFolder = "/run/slipway/project";
 
 type Options = {
@@ -53,7 +54,8 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
     },
     ...packageStages(plan, options),
   ];
-  const packages = image.at(-1)?.name ?? "base";
+  // The runtime begins from the last of these stages, in which all packages are installed.
+  const lastPackageStage = image.at(-1)?.name ?? "base";
   const isCortex = runtime === "cortex";
   const copyCode = `COPY --chown=${options.user}:${options.user} ${contextPaths.code}/ ${scripts.imagePaths.code}/`;
   const code: Stage[] = [
@@ -100,7 +102,7 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
     run(scripts.accountScript(options.user)),
     `WORKDIR ${scripts.imagePaths.code}`,
     ...chained([...image.slice(1), ...code], "base"),
-    ...(isCortex ? chained([runtimeStage], packages) : []),
+    ...(isCortex ? chained([runtimeStage], lastPackageStage) : []),
     ...chained([last], code.at(-1)?.name ?? "code"),
   ];
   const stages = [...image, ...code, ...(isCortex ? [runtimeStage] : []), last];
@@ -140,6 +142,7 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
     title: `Python packages, with ${plan.useUv || project !== null ? "uv" : "pip"}`,
     lines: [packagesLine(plan, options)],
   };
+  // If conda is used, Python comes from its packages, so its stage follows theirs.
   return [
     ...(usesConda ? [] : [python]),
     ...before,
@@ -209,6 +212,7 @@ const listsMounts = [
   "type=cache,id=slipway-archives,target=/var/cache/apt,sharing=locked",
 ];
 
+/** Returns the lines of stages that each begin from the one before; the first, from `first`. */
 function chained(stages: readonly Stage[], first: string): string[] {
   const names = [first, ...stages.map(({ name }) => name)];
   return stages.flatMap(({ name, lines }, index) => [
@@ -229,6 +233,6 @@ function secretMount(id: string): string {
  * line, and without `<`, which could begin a here-document.
  */
 function run(script: string, mounts: readonly string[] = []): string {
-  const words = JSON.stringify(["/bin/sh", "-c", script]).replaceAll("<", String.raw`\u003c`);
-  return `RUN ${[...secretMounts, ...mounts].map((mount) => `--mount=${mount} `).join("")}${words}`;
+  const commandJson = JSON.stringify(["/bin/sh", "-c", script]).replaceAll("<", String.raw`\u003c`);
+  return `RUN ${[...secretMounts, ...mounts].map((mount) => `--mount=${mount} `).join("")}${commandJson}`;
 }

@@ -17,6 +17,7 @@ type WatchParts = {
   readonly onBegin: () => Promise<void>;
 };
 
+/** How following is begun again after it broke off. */
 const watching: RetryPolicy = {
   firstMs: 200,
   factor: 2,

@@ -36,6 +36,7 @@ export type EngineFacts = {
 
 const callWaitMs = 60_000;
 const pingWaitMs = 5_000;
+/** The maximum number of open files, also where this process may have more. */
 const filesLimit = 65_536;
 
 /** Connects to the engine at the socket; rejects when none answers. */
@@ -81,6 +82,7 @@ function runtimesIn({ Runtimes }: EngineInfo): readonly string[] {
 
 /** Returns the limit of this process: the engine on the same machine probably has the same one. */
 function ownFilesMax(): number {
+  // Other systems than Linux lack the file, and a limit may be the word `unlimited`.
   const limits = existsSync("/proc/self/limits") ? readFileSync("/proc/self/limits", "utf8") : "";
   return Number(/^Max open files\s+\S+\s+(\d+)/m.exec(limits)?.[1] ?? filesLimit);
 }
@@ -124,6 +126,7 @@ export async function unlessStatus<Answer>(
   try {
     return await call;
   } catch (error) {
+    // An error without a status counts as 0, which is in no list.
     if (statuses.includes(engineStatus(error) ?? 0)) return undefined;
     throw error;
   }

@@ -71,6 +71,7 @@ export async function buildImage(
   });
   await client.configure(dir, images.auths ?? {});
   const tag = names("image", plan.buildId);
+  // The image's name, until the build has returned its id.
   let image = `slipway-build:${tag}`;
   try {
     image = await runBuild(current, {

@@ -37,6 +37,7 @@ export async function checkImage(
 ): Promise<number | null> {
   const answer = await client.run(["image", "inspect", `--format=${form}`, image]);
   const [, size, length, text = ""] = /^(\d+) (\d+) ?(.*)$/s.exec(answer) ?? [];
+  // The template leaves the configuration out if it is too large.
   if (text === "") {
     throw new BuildFailed(
       `The configuration of the image has ${length} characters (labels, variables and the like). Fewer than ${configCharactersMax} are possible: make them smaller, and ${buildAgain}.`,
@@ -70,6 +71,7 @@ export async function checkImage(
 
 /** Throws `BuildFailed` for too many volumes, or a volume within another one. */
 function checkVolumes(volumes: readonly string[]): void {
+  // With a slash at the end, a folder's path begins only the paths of folders within it.
   const folders = volumes.map((volume) => posix.join("/", volume, "/"));
   const nested = folders.find((folder) =>
     folders.some((other) => other !== folder && folder.startsWith(other)),

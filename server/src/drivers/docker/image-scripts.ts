@@ -55,8 +55,8 @@ function secretLines(names: readonly string[]): string {
 }
 
 /**
- * Returns a line that gives the files of a step to the app's user. In a later step it would store
- * these files in the image a second time.
+ * Returns a line that gives the files of a step to the app's user. If a later step did this, the
+ * image would store the files a second time.
  */
 function changeOwner(user: number): string {
   return `find ${imagePaths.code} ${imagePaths.home} ! -user ${user} -exec chown -h ${user}:${user} {} +\n`;
@@ -73,7 +73,12 @@ chown ${user}:${user} ${code} ${home} ${storage}
 `;
 }
 
-/** Returns the script that makes an environment with the app's Python: conda's, if `isOfConda`. */
+/**
+ * Returns the script that makes an environment with the app's Python: conda's, if `isOfConda`.
+ * `find_python` sets `python` to a program of the version that it is given. `lists` says whether
+ * the distribution has a package, and `add` installs packages. Without the version in the image
+ * and in the distribution, uv downloads one.
+ */
 export function environmentScript(plan: BuildPlan, isOfConda: boolean): string {
   const { pythonVersion: version, isPythonVersionGiven: isGiven } = plan;
   const isListed = plan.requirements.length > 0 || plan.project !== null;
@@ -125,6 +130,7 @@ const replacement = `    for minor in 8 9 10 11 12 13 14 15; do
 
 /** Returns the script that installs Debian's packages. */
 export function aptScript({ aptPackages, baseImage }: BuildPlan): string {
+  // Settings separate a version with `==`, apt with `=`.
   const names = aptPackages.map((name) => shellQuoted(name.replace("==", "=")));
   return `${prelude}command -v apt-get >/dev/null || ${problem(`The base image ${baseImage} has no apt-get, so what is below dependencies.apt cannot be installed. Remove it, or choose a base image that is a Debian or Ubuntu (baseImage).`)}
 apt_get update -qq
@@ -162,6 +168,7 @@ export function packagesScript(
   if (!useUv && project === null) return `${start}echo PIP_INSTALL_STARTED\n${pip} -r ${file}\n`;
   const options = "--no-progress --compile-bytecode --link-mode copy";
   const uvCache = `${cache("UV_CACHE_DIR", "uv")}UV_PROJECT_ENVIRONMENT=${imagePaths.environment}`;
+  // The first word is uv itself, whose path the script finds out.
   const words = project === null ? [] : projectCommand(project, { uv: "uv", python }).slice(1);
   const installProject = `cd ${folder}\n${uvCache} "$uv" ${words.map((word) => shellQuoted(word)).join(" ")}\n`;
   const installList = `${uvCache} "$uv" pip install ${options} --python ${python} -r ${file}\n`;
@@ -172,6 +179,7 @@ echo UV_PIP_INSTALL_STARTED
 ${project === null ? "" : installProject}${requirements.length === 0 ? "" : installList}`;
 }
 
+/** Returns the end of the script for a step that cannot install uv. */
 function withPip(command: string): string {
   return `{ echo "${warningMark}uv cannot be installed here; pip installs the packages instead."; exec env ${command}; }`;
 }

@@ -43,6 +43,7 @@ const variablesMax = 6;
 /** Returns the registry in an image's name, with its port. */
 export function registryIn(image: string): string {
   const [first = "", ...rest] = image.split("/");
+  // The names of images have no capital letters, so a first part with one is a registry.
   const isRegistry =
     rest.length > 0 && (/[.:]/.test(first) || first === "localhost" || /[A-Z]/.test(first));
   return isRegistry ? first.toLowerCase() : "docker.io";
@@ -58,6 +59,7 @@ export function isSameImage(one: string, other: string): boolean {
 
 /** Returns the name with its registry, and without its version. */
 function fullName(image: string): string {
+  // Removes the digest, then the tag: a colon after the last slash begins it.
   const name = image.replace(/@.*$/, "").replace(/:[^:/]*$/, "");
   const registry = registryIn(name);
   const namesRegistry = name.toLowerCase().startsWith(`${registry}/`);
@@ -116,6 +118,7 @@ export function imagesIn(
     for (const name of expand(word, variables)) names.add(name);
     if (names.size > namesMax) throw unclearName(word);
   }
+  // A number means an earlier stage, and `scratch` an empty image.
   return [...names].filter(
     (name) => !stages.has(name.toLowerCase()) && !/^(?:\d+|scratch|)$/.test(name),
   );
@@ -127,6 +130,10 @@ function unclearName(word: string): BuildFailed {
   );
 }
 
+/**
+ * The beginning of an instruction that may name images. BuildKit counts U+0085 as white space, but
+ * `\s` does not match it.
+ */
 const instructionForm =
   /^[\s\u0085]*(?:ONBUILD[\s\u0085]+)*(?=(?:FROM|COPY|ADD|RUN|ARG)[\s\u0085])/i;
 
@@ -135,6 +142,7 @@ const instructionForm =
  * two continuation characters, since the Dockerfile may set either.
  */
 function instructionsAt(lines: readonly string[], index: number): string[] {
+  // The first letters of ONBUILD, FROM, COPY, RUN, ADD and ARG.
   if (!/^[\s\u0085]*[ofcra]/i.test(lines[index] ?? "")) return [];
   const joined = ["\\", "`"].map((sign) => joinedFrom(lines, index, sign));
   const instructions = joined
@@ -167,7 +175,7 @@ function joinedFrom(lines: readonly string[], index: number, sign: string): stri
 function isDecided(joined: string): boolean {
   const text = joined.replace(/^[\s\u0085]*(?:ONBUILD[\s\u0085]+)*/i, "");
   const [, word = "", parameters] = /^(\S*)(?:[\s\u0085]+(.*))?$/s.exec(text) ?? [];
-  // The word may go on in the next line.
+  // The word may go on in the next line. One that is longer than ONBUILD cannot name images.
   if (parameters === undefined) return word.length > "ONBUILD".length;
   if (/^(?:FROM|ARG)$/i.test(word)) return false;
   if (!/^(?:COPY|ADD|RUN)$/i.test(word)) return true;
@@ -178,6 +186,7 @@ function isDecided(joined: string): boolean {
     if (/^[^\s\u0085]/.test(rest)) return false;
     rest = rest.trimStart();
   }
+  // A single "-" may become a flag with the next line.
   return rest.length > 1 || /^[^-]$/.test(rest);
 }
 
@@ -215,7 +224,8 @@ function variablesIn(
     Object.entries(buildVariables).map(([name, value]) => [name, new Set([value])]),
   );
   for (const text of instructions.filter((instruction) => /^ARG/i.test(instruction))) {
-    // Also looks within quotations, since an escaped quote begins none.
+    // Also looks within quotations, since an escaped quote begins none. Matches have no length, so
+    // that the next one may begin within the value of this one.
     for (const [, name = "", value = ""] of text.matchAll(
       /(?<=[\s\u0085])(?=(\w+)=((?:"[^"]*"|'[^']*'|[^\s\u0085"'])*))/g,
     )) {
