@@ -1,6 +1,6 @@
-// Makes a private network in the engine for each app, so that no app reaches another. An app has
-// one for each value of its setting egressCidrs, since the rules of the machine's firewall are made
-// for whole interfaces. A network stays for a while after its last replica, so that the next
+// Makes a private network in the engine for each app, so that no app reaches another. An app has a
+// network for each value of its setting egressCidrs, since the rules of the machine's firewall are
+// made for whole interfaces. A network stays for a while after its last replica, so that the next
 // replica starts faster.
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
@@ -36,6 +36,7 @@ type Owner = Pick<ReplicaSpec, "appId" | "egressCidrs">;
  * Nearly all ranges are free.
  */
 const triesMax = 30;
+/** How long a network stays after its last replica. */
 const idleMs = 600_000;
 /** The option of a network that names its interface. */
 const bridgeOption = "com.docker.network.bridge.name";
@@ -45,6 +46,7 @@ export class AppNetworks {
   readonly #options: AppNetworksOptions;
   /** The work in progress on a network, by name: creating and removing never overlap. */
   readonly #turns = new Map<string, Promise<void>>();
+  /** When each network was last seen in use, by name and by the monotonic clock. */
   readonly #usedAtMs = new Map<string, number>();
 
   constructor(options: AppNetworksOptions) {
@@ -87,10 +89,12 @@ export class AppNetworks {
     const { engine, clock, firewall } = this.#options;
     for (const { Id, Name, Options } of await this.#listed()) {
       const nowMs = clock.monotonicMs();
+      // A network that this process sees for the first time counts as just used.
       if (usedNames.has(Name) || !this.#usedAtMs.has(Name)) this.#usedAtMs.set(Name, nowMs);
       if (nowMs - (this.#usedAtMs.get(Name) ?? nowMs) < idleMs) continue;
       this.#usedAtMs.delete(Name);
       const remove = async (): Promise<void> => {
+        // 404: somebody else has removed it.
         await unlessStatus([404], engine.calls.getNetwork(Id).remove());
         firewall?.egress.delete(Options?.[bridgeOption] as string);
       };
@@ -102,7 +106,7 @@ export class AppNetworks {
   /** Removes all networks without replicas. Call it when no more replicas are going to start. */
   async removeUnused(): Promise<void> {
     for (const { Id } of await this.#listed()) {
-      // 403: something is connected to it.
+      // 403: something is connected to it; 404: it is gone already.
       await unlessStatus([403, 404], this.#options.engine.calls.getNetwork(Id).remove());
     }
   }
@@ -119,7 +123,10 @@ export class AppNetworks {
     return this.#options.engine.calls.listNetworks({ filters });
   }
 
-  /** Returns the name of the network's interface: at most 15 characters, the kernel's limit. */
+  /**
+   * Returns the name of the network's interface. The prefix, the installation and 8 digits together
+   * have 15 characters, the kernel's limit.
+   */
   #bridgeOf({ appId, egressCidrs }: Owner): string {
     const { installation, names } = this.#options;
     const limits = egressCidrs === null ? "" : ` ${JSON.stringify(egressCidrs)}`;
@@ -168,6 +175,7 @@ export class AppNetworks {
         await create();
         break;
       } catch (error) {
+        // There is a network of this name already.
         if (engineStatus(error) === 409) break;
         // Only a range of addresses that is taken is worth another try.
         if (!(error instanceof Error && error.message.includes("overlap")) || tries === triesMax)
@@ -205,5 +213,6 @@ export async function defaultBridge({ calls }: Pick<Engine, "calls">): Promise<s
   const network = (await unlessStatus([404], calls.getNetwork("bridge").inspect())) as
     | NetworkInspectInfo
     | undefined;
+  // Without the option, the interface has its usual name.
   return network === undefined ? null : (network.Options?.[bridgeOption] ?? "docker0");
 }

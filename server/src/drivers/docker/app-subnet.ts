@@ -7,7 +7,9 @@ import { randomInt } from "node:crypto";
 /** The range of all apps' networks, each of which has 256 addresses. */
 export const subnetsRange = "10.216.0.0/13";
 
+/** 10.216.0.0 as a number. */
 const firstNetwork = 0x0ad8_0000;
+/** How many networks with prefixes of 24 bits the range has, whose prefix has 13. */
 const networkCount = 2048;
 const networkSize = 256;
 /** The bits of an address that say which of the networks it is in. */
@@ -35,12 +37,14 @@ function routesIn(text: string): Route[] {
   const lines = text.split("\n").slice(1);
   const routes = lines.map((line) => {
     const columns = line.split("\t");
+    // The second column is the destination, the eighth the mask.
     return { to: numberOf(columns[1] ?? ""), mask: numberOf(columns[7] ?? "") };
   });
   return routes.filter(({ mask }) => (mask & networkBits) !== 0);
 }
 
 function leadsTo({ to, mask }: Route, network: number): boolean {
+  // `-networkSize` has all bits but those of the addresses within a network.
   const comparedBits = mask & -networkSize;
   return (to & comparedBits) === (network & comparedBits);
 }

@@ -5,6 +5,7 @@ import type Docker from "dockerode";
 import { unlessStatus, type Engine } from "./engine.ts";
 import { runInside } from "./run-inside.ts";
 
+/** What the engine answers when the container does not exist (404), or does not run (409). */
 const goneStatuses = [404, 409];
 /** The number of processes while a container runs only the init and its command. */
 const processesAlone = 2;
@@ -21,7 +22,8 @@ export async function askToEnd(engine: Engine, containerId: string, signal: stri
   if (signal === "SIGKILL" || (await countProcesses(container)) <= processesAlone)
     return await kill(signal);
   await kill("SIGSTOP");
-  // Fails in an image without a shell, where no process can hide behind one.
+  // This fails in an image without a shell, where no process can hide behind one. A shell names
+  // signals without SIG.
   const command = ["sh", "-c", script, "sh", signal.replace(/^SIG/, "")];
   const exitCode = await runInside(engine, containerId, command).then(
     (end) => end.exitCode,
@@ -42,6 +44,7 @@ async function countProcesses(container: Docker.Container): Promise<number> {
 /**
  * Sends the signal to the command and, when that has ended, to all other processes. A process that
  * has ended stays as a zombie while the init is halted. This shell itself is no child of the init.
+ * It exits with 3 if there is no command to signal, and with 4 if the image has no `sleep`.
  */
 const script = `
 lives() { read -r line <"/proc/$1/stat" || return 1; case \${line##*) } in Z*|X*) return 1;; esac; }

@@ -34,6 +34,7 @@ type BuildFacts = Pick<BuildContext, "registryAuth" | "signal"> & {
 
 /** The maximum number of digests in a Dockerfile: each takes one request to a registry. */
 const digestsMax = 20;
+/** How long a registry may take to answer. */
 const answerWaitMs = 30_000;
 const answerCharactersMax = 10_000;
 
@@ -125,6 +126,7 @@ async function checkDigests(
  * all apps.
  */
 async function isLoaded(calls: Docker, name: string): Promise<boolean> {
+  // 404: the engine does not have the image.
   const image = await unlessStatus([404], calls.getImage(name).inspect());
   return image !== undefined && image.Config.Labels?.[labels.build] === undefined;
 }
@@ -149,6 +151,7 @@ async function registryRefusal(
     statusCodes: new Proxy({}, { get: () => true }),
     abortSignal: AbortSignal.any([signal, timeout]),
   };
+  // `as never`: the types of the client lack some of these fields.
   modem.dial(request as never, (error: Error | null, answer) =>
     error === null ? resolve(answer as IncomingMessage) : reject(error),
   );

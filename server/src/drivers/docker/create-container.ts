@@ -48,6 +48,7 @@ export async function createContainer(spec: ReplicaSpec, parts: CreateParts): Pr
   return create().catch(async (error: unknown) => {
     // 409: an earlier start created the container, and was killed before its next step.
     if (engineStatus(error) !== 409) throw error;
+    // `containerSpec` always gives a name.
     await removeContainer(options.name ?? "", { engine, log });
     return create();
   });
@@ -62,6 +63,7 @@ export async function removeContainer(
   { engine, log }: { readonly engine: Engine; readonly log: Log },
 ): Promise<void> {
   const container = engine.calls.getContainer(idOrName);
+  // 404: the container is gone; 409: it is being removed already.
   await unlessStatus([404, 409], container.remove({ force: true, v: true })).catch(
     (error: unknown) => {
       log.warn(

@@ -43,6 +43,7 @@ import { startRefusal } from "./start-refusal.ts";
 import { measureContainers } from "./usage.ts";
 
 export type DockerDriverOptions = ReplicaDriverOptions & {
+  /** Makes names in the engine that no app can work out. */
   readonly names: KeyedNames;
   readonly engine: Engine;
   /** Identifies the installation in names of networks and interfaces; see `installationOf`. */
@@ -51,6 +52,7 @@ export type DockerDriverOptions = ReplicaDriverOptions & {
   readonly containersDir: string;
   /** The storage of apps on the engine's machine; see `findSharedPaths`. */
   readonly mountedStorageDir: string;
+  /** How to reach the files of the engine's machine. */
   readonly machine: MachineFiles;
   /** Null: firewall rules cannot be set, so that apps reach the machine's services. */
   readonly firewall: Firewall | null;
@@ -106,7 +108,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       loop(
         "list of containers",
         compareEveryMs,
-        // During an outage, nothing is compared.
+        // During an outage (`now` is not null), nothing is compared.
         async () => void (this.#outage.now ?? (await this.#compare())),
       ),
       loop("rules of apps' networks", rulesEveryMs, () => this.#keepFirewall()),
@@ -279,6 +281,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     const { firewall, log } = this.#options;
     // Rules are needed while replicas run, and always for the network of builds.
     if (firewall === null || (this.running.length === 0 && firewall.buildBridge === null)) return;
+    // True: no rule was missing.
     if (await keepFirewall(firewall)) return;
     log.warn("restored missing firewall rules of the apps' networks");
   }

@@ -78,6 +78,8 @@ export class LogCursor {
   get since(): { readonly since?: string } {
     const { position, reached } = this.#reach;
     const earlier = reached.stdout < reached.stderr ? reached.stdout : reached.stderr;
+    // Nothing that was logged before either of these times is new. A time that is empty, and so no
+    // number, does not count.
     const times = [Date.parse(position) - strayMs, Date.parse(earlier)];
     const ms = Math.max(...times.filter((time) => !Number.isNaN(time)));
     return Number.isFinite(ms) ? { since: engineTime(ms) } : {};

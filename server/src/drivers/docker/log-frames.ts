@@ -13,6 +13,7 @@ export type LogMessage = {
   readonly bytes: Buffer;
 };
 
+/** The head of a frame: one byte with its type, three empty ones, and four with its length. */
 const headBytes = 8;
 /** The types of frames. Another type is the engine's own error, without a time: the answer ends. */
 const streamOf: Readonly<Record<number, LogMessage["stream"]>> = { 1: "stdout", 2: "stderr" };

@@ -46,7 +46,7 @@ export class LogRequest {
       this.#error ??= error instanceof Error ? error : new Error(String(error));
       this.#buffer.destroy();
     };
-    // 404 and 409: the container was removed.
+    // 404 and 409: the container was removed, or is being removed.
     unlessStatus([404, 409], answerTo({ ...options, signal: this.#closed.signal }, query)).then(
       (answer) => {
         if (answer === undefined) this.#buffer.end();

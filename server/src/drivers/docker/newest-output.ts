@@ -53,6 +53,7 @@ export async function newestTimes(
  * when little is unread, or when a single line is longer than the newest output.
  */
 export function reachOfNewest(times: readonly Time[], { reached }: LogReach): LogReach | null {
+  // The latest of the messages before the newest ones.
   const [last] = times.slice(0, -newestMax).toSorted((a, b) => (a.time > b.time ? -1 : 1));
   if (last === undefined || last.time <= reached[last.stream]) return null;
   const position = `${last.time.slice(0, millisecondsLength)}999999Z`;

@@ -82,6 +82,7 @@ export async function openDockerDriver(
     (await installationInUse(engine, installationId)) ?? installationOf(mountedDataDir);
   const firewall = await openFirewall(config, { engine, installation });
   warnOfOpenNetworks(config, firewall, log);
+  // `false`: no sandbox of an ordinary user is involved.
   const disk = await openDisk(config, false, { log, lifecycle, clock });
   const names = openKeyedNames(join(config.dataDir, "docker.key"));
   const parts = { installationId, names, engine, installation, firewall, disk, clock, log };
@@ -174,6 +175,7 @@ async function openBuilder(
     registry: docker.registry,
     moreRegistries: docker.moreRegistries,
     engineEnvironment: { DOCKER_HOST: docker.host },
+    // Only root can give files to a project's user; another process keeps its own user.
     userOf: (projectId) =>
       process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0),
     buildTimeoutMs: buildTimeoutSeconds * 1000,
@@ -199,6 +201,7 @@ export async function dockerObstacle(
   const socketPath = socketForm.exec(docker.host)?.[1];
   if (socketPath === undefined)
     return `${docker.host} (SLIPWAY_DOCKER_HOST) is not a socket of this machine`;
+  // The result is text when no engine answers: the error's code.
   const engine = await connectEngine(socketPath, answerWaitMs).catch(codeOf);
   if (typeof engine === "string") return `no Docker engine answers at ${socketPath} (${engine})`;
   const client = await findClient({ PATH: toolEnvironment["PATH"] ?? "", HOME: paths.buildsDir });

@@ -5,6 +5,7 @@
  * overlay. `mounts` is the text of a file /proc/…/mountinfo.
  */
 export function upperFolder(mounts: string, mountPoint: string): string | null {
+  // The fifth field of a line is the mount point.
   const line = mounts.split("\n").find((mount) => mount.split(" ")[4] === mountPoint);
   return /[ ,]upperdir=([^, ]+)/.exec(line ?? "")?.[1] ?? null;
 }

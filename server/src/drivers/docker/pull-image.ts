@@ -88,6 +88,7 @@ async function pullFrom(
   const output = (await engine.streams.pull(reference, {
     authconfig: authOf(reference, auths, usual),
   })) as Readable;
+  // The engine answers 200 before it pulls, and reports an error at the end of its answer.
   let end = "";
   output.on("data", (part: Buffer) => (end = `${end}${part.toString()}`.slice(-2_000)));
   await finished(output, { signal }).finally(() => output.destroy());

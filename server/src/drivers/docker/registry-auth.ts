@@ -7,6 +7,7 @@ import type { Secret } from "#lib/secret.ts";
 /** The part of the client's configuration with credentials, by registry. */
 export type RegistryAuths = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
+/** The fields that are taken over from an app's configuration. */
 const fields = ["auth", "username", "password", "identitytoken", "registrytoken"];
 const forms = `either Docker's config.json ({"auths": {"<registry>": {"auth": "<base64 of name:password>"}}}) or name:password`;
 
@@ -36,10 +37,15 @@ export function registryAuths(
   const entries = entriesOf(text).map(
     ([registry, entry]) => [registry, credentialsIn(entry)] as const,
   );
-  return Object.fromEntries(entries.filter(([, fields]) => Object.keys(fields).length > 0));
+  return Object.fromEntries(
+    entries.filter(([, credentials]) => Object.keys(credentials).length > 0),
+  );
 }
 
-/** The images in the FROM lines of a Dockerfile, except those that name an earlier stage. */
+/**
+ * The images in the FROM lines of a Dockerfile, except those that name an earlier stage, and those
+ * whose names contain variables.
+ */
 export function imagesOf(dockerfile: string): string[] {
   const form = /^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*([^\s$]+)(?:[ \t]+AS[ \t]+(\S+))?\s*$/i;
   const lines = dockerfile.split("\n").map((line) => form.exec(line));
@@ -52,10 +58,12 @@ export function imagesOf(dockerfile: string): string[] {
 
 /** The images with a digest (`name@sha256:…`) anywhere in a text, such as a Dockerfile. */
 export function digestsIn(text: string): string[] {
+  // A comment names no image, except the one that asks for another reader of the Dockerfile.
   const lines = text.split("\n").filter((line) => !/^\s*#(?!\s*syntax\s*=)/i.test(line));
   const words = lines.join("\n").split(/[^\w.:/@-]+/);
   return words.flatMap((word) => {
     const at = word.indexOf("@sha");
+    // The bounds are far beyond real names and digests. They limit the work for a long word.
     const [digest] = /^@sha\d{1,3}:[0-9a-f]{64,128}/.exec(word.slice(at, at + 200)) ?? [];
     return at < 1 || digest === undefined ? [] : [word.slice(Math.max(0, at - 300), at) + digest];
   });
@@ -86,6 +94,7 @@ function registryOf(image: string, defaultRegistry: string): string {
   const firstPart = image.includes("/") ? image.slice(0, image.indexOf("/")) : "";
   const isRegistry = /[.:]/.test(firstPart) || firstPart === "localhost";
   if (!isRegistry) return defaultRegistry;
+  // For example, `docker.io` means the default registry `https://index.docker.io/v1/`.
   const defaultHost = URL.parse(defaultRegistry)?.hostname ?? defaultRegistry;
   const isDefault = defaultHost === firstPart || defaultHost.endsWith(`.${firstPart}`);
   return isDefault ? defaultRegistry : firstPart;

@@ -10,7 +10,7 @@ import { engineIsDown } from "./engine-outage.ts";
 /** A failure that neither the app nor its image caused: it rarely happens in another try. */
 export class ConnectionBroke extends BuildFailed {}
 
-/** How often one image is built while the connection breaks. */
+/** The maximum number of tries for one image while the connection breaks. */
 const triesMax = 3;
 const pauses = { firstMs: 1000, factor: 2, msMax: 10_000, jitter: 0.1 };
 /** How long a try waits for the engine. */

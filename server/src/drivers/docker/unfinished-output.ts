@@ -1,6 +1,6 @@
 // Delivers lines that a running container has begun and not ended. The engine's log has only whole
-// lines, so the beginning of a line is read from the container itself. Lost output is not read
-// again, since the log has the whole line once it ends.
+// lines, so the beginning of a line is read from the container itself. Output that is lost on this
+// way is not read again, since the log has the whole line once it ends.
 import type { Readable } from "node:stream";
 import type { ReplicaLine } from "#drivers/driver.ts";
 import { cutLines, unfinishedLine } from "#drivers/log-lines.ts";
@@ -38,7 +38,9 @@ export class UnfinishedOutput {
   readonly #options: UnfinishedOutputOptions;
   readonly #tails: Readonly<Record<Stream, Tail>>;
   readonly #unfinished: Readonly<Record<Stream, UnfinishedLine>>;
+  /** The container's output as it appears; null: it is not being read. */
   #attached: Readable | null = null;
+  /** Settles when the engine has answered; null: nobody waits for that. */
   #attaching: Promise<void> | null = null;
   #cancelLook: (() => void) | undefined;
   #isDetached = false;
@@ -130,8 +132,10 @@ export class UnfinishedOutput {
 class Tail {
   readonly #hasFrames: boolean;
   #bytes: Buffer = Buffer.alloc(0);
+  /** The pieces that follow `#bytes` and were not joined to it yet. */
   #loose: Buffer[] = [];
   #looseBytes = 0;
+  /** The line is so long that its beginning was cut off, as a line of its own. */
   #isCutting = false;
 
   constructor(hasFrames: boolean) {

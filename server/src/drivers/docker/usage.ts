@@ -26,7 +26,7 @@ export async function measureContainers<Key>(
 
 function usageIn({ cpu_stats, memory_stats, networks }: ContainerStats): ReplicaUsage {
   const { usage, stats } = memory_stats;
-  // Cached files that the kernel can drop, as cgroup v1 and v2 name them.
+  // Cached files that the kernel can drop, as cgroup v1 and then v2 name them; 0 without either.
   const reclaimable = stats.total_inactive_file ?? stats.inactive_file ?? 0;
   // The type does not say that a container without a network has no `networks`.
   const counters = Object.values((networks as ContainerStats["networks"] | undefined) ?? {});
