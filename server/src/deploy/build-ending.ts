@@ -31,6 +31,7 @@ export type BuildEnding =
   /** The platform is stopping; the build returns to the queue. */
   | { readonly kind: "put_back" };
 
+/** The last line of the log of a failed build, by final state. */
 const endLines = {
   build_failure: "Error: App build failed",
   init_failure: "Error: App failed to start",

@@ -5,6 +5,7 @@ import { buildStates, type BuildState } from "@slipway/contract/words.ts";
 /** Final states of a build. */
 export type BuildEnd = Exclude<BuildState, "pending" | "building" | "initializing">;
 
+/** For each state, the states that it may move to. */
 const moves: Readonly<Record<BuildState, readonly BuildState[]>> = {
   // A claim moves it to `building`; cancelling an unclaimed build takes effect at once.
   pending: ["building", "cancelled"],

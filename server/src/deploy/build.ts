@@ -92,6 +92,7 @@ class BuildWork {
     }
     try {
       const settingsRelease = keepsArtifact ? await this.#makeSettingsRelease() : undefined;
+      // A build that keeps an artifact has its release by now.
       const release = settingsRelease?.candidate ?? (await this.#makeRelease());
       this.#task.onBuilt();
       await this.#startAndPromote(release, settingsRelease?.over);

@@ -139,6 +139,7 @@ function normalName(name: string): string {
   return name.toLowerCase().replaceAll(/[-_.]+/g, "-");
 }
 
+/** Whether uv is to install some packages from folders or files of the app. */
 function hasLocalSources(table: Table): boolean {
   const sources = tableOf(tableOf(tableOf(table["tool"])["uv"])["sources"]);
   return Object.values(sources)
@@ -155,12 +156,14 @@ function tableIn(text: string): Checked<Table> {
   }
 }
 
+/** The value if it is a table, else an empty table. */
 function tableOf(value: unknown): Table {
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? (value as Table)
     : {};
 }
 
+/** The value if it is a list, else an empty list. */
 function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }

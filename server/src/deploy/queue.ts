@@ -36,6 +36,7 @@ type RunningBuild = {
   isBuilt: boolean;
 };
 
+/** How long a lease lasts unless it is renewed. */
 const leaseMsDefault = 15_000;
 /** Notifications start most turns; the interval covers lost notifications and expired leases. */
 const intervalMs = 2000;
@@ -72,6 +73,7 @@ export class BuildQueue {
   #tidyAtMs = Number.NEGATIVE_INFINITY;
   /** When the last removal of unused artifacts began, on the monotonic clock. */
   #tidiedAtMs = Number.NEGATIVE_INFINITY;
+  /** The removal in progress; undefined: there is none. */
   #tidying: Promise<void> | undefined;
   readonly #stopping = new AbortController();
 
@@ -155,11 +157,11 @@ export class BuildQueue {
     const { buildsAtOnce } = this.#options;
     const running = [...this.#running.keys()];
     const working = running.filter((id) => this.#running.get(id)?.isBuilt !== true);
-    // Further builds that are only starting their app use slots.
+    // Beyond the maximum, builds that are only starting their app use slots too.
     const starting = Math.min(running.length - working.length, startingMax);
     if (running.length - starting >= buildsAtOnce) return false;
-    // Where there are other owners, one owner gets at most half of the builds that may only be
-    // starting their app, and leaves one slot for work.
+    // While there are other owners, one owner has at most half as many builds as may be starting
+    // their apps, and leaves one slot free if there are several.
     const share = {
       running,
       runningMax: startingMax / 2,

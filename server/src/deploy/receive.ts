@@ -33,6 +33,7 @@ const unfinishedMax = 50;
 export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild> {
   const app = await lockAppForChange(tx, build);
   const hasRepository = (app.request as { readonly gitRepo?: string }).gitRepo !== undefined;
+  // Without a repository, the files are those of the given upload, or of the latest one.
   const upload = build.upload ?? (hasRepository ? null : await uploadFor(tx, build));
   return await addBuild(tx, {
     build,

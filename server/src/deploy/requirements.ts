@@ -10,7 +10,7 @@ import type { Checked } from "./checked.ts";
  */
 export type ReadText = (path: string) => string | null;
 
-/** The maximum number of files that a list includes, with those that they include. */
+/** The maximum number of files of one list: it may include others, and these again others. */
 const filesMax = 50;
 /** The maximum number of lines in all these files together. */
 const linesMax = 10_000;
@@ -157,6 +157,7 @@ function namesWithVersion(packages: PackageVersions, sign: string): string[] {
     });
 }
 
+/** Orders names in the same way on every machine, whatever its language. */
 function byName([a]: [string, string], [b]: [string, string]): number {
   if (a < b) return -1;
   return a > b ? 1 : 0;

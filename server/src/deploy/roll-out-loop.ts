@@ -54,6 +54,7 @@ export function startRollOuts(parts: RollOutLoopParts & { readonly lifecycle: Li
   new Loop({ name: "roll-outs", intervalMs, turn, clock, log }).startWithin(lifecycle);
 }
 
+/** Does one turn of the loop, for all apps that have a roll-out. */
 async function moveAllOn(parts: RollOutLoopParts, watched: Map<AppId, Watched>): Promise<void> {
   const routes = [...parts.routes.all()].filter(({ rollOut }) => rollOut);
   const active = new Set(routes.map(({ appId }) => appId));
@@ -107,6 +108,7 @@ async function moveOn(
     const nowMs = clock.now();
     // The roll-out has changed since: by a person or another deploy, or the app is gone.
     if (!rollOut || rollOut.releaseId !== releaseId) return false;
+    // A running roll-out has a time at which its step ends.
     if (rollOut.state !== "running" || nowMs < (rollOut.stepEndsAt?.getTime() ?? 0)) return false;
     const share = rollOut.share + stepShare;
     if (share > 100) {

@@ -51,6 +51,7 @@ export function commitText(text: string, max: keyof typeof commitTextMax): strin
   return text.replaceAll("\0", "").slice(0, commitTextMax[max]).toWellFormed();
 }
 
+/** The maximum number of characters that are stored. */
 const commitTextMax = { message: 2000, author: 300 } as const;
 
 /** Fetches sources into separate folders. */

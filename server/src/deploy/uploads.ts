@@ -173,6 +173,7 @@ export class Uploads {
     const { uploadsDir, bytesMax } = this.#options;
     const requireSpace = (bytes: number): void =>
       this.#requireSpace({ from: 0, length: bytes, size: null });
+    // A tar that is too large is refused when it has arrived up to the limit.
     requireSpace(Math.min(length, bytesMax));
     const stagingDir = join(uploadsDir, stagingName);
     await mkdir(stagingDir, { recursive: true, mode: 0o700 });
@@ -263,7 +264,7 @@ export class Uploads {
   /** Throws unless the part fits on the disk without touching the platform's reserve. */
   #requireSpace({ from, length, size }: Part): void {
     const { bytesMax, disk } = this.#options;
-    // A part of unknown length passes here; `#store` checks each of its chunks again.
+    // A part of unknown length counts as empty here: `#store` checks each of its chunks.
     const expectedSize = size ?? from + (length ?? 0);
     if (expectedSize > bytesMax) throw tooLarge(bytesMax);
     const refusal = disk.buildRefusal();
@@ -354,6 +355,7 @@ export async function collectUploads(
     if (!kept.has(name) && name !== stagingName) await rm(join(uploadsDir, name), { force: true });
 }
 
+/** The part that a request sends. Throws `Fault("invalid")` for headers that contradict it. */
 function partOf(range: string | null, length: number | null): Part {
   if (range === null) return { from: 0, length, size: length };
   const [first, last, size] = (rangeForm.exec(range) ?? []).slice(1).map(Number);

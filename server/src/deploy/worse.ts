@@ -40,12 +40,12 @@ type Stretch = {
   readonly oldFailures: number;
 };
 
-/** The observations since the roll-out began. */
+/** The observations since the comparison began, with the roll-out or with this platform process. */
 export type Comparison = {
   readonly latest: Conditions;
   /** The stretch in progress. */
   readonly open: Stretch;
-  /** All calls since the roll-out began. */
+  /** All calls since the comparison began. */
   readonly all: Stretch & { readonly failedSeconds: number };
   /**
    * Sums over closed stretches: failures beyond the expected ones, their variance, and the weighted

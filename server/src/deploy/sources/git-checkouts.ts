@@ -9,6 +9,7 @@ import type { AppId } from "#lib/ids.ts";
 
 /** The folder of the kept checkouts, next to the builds' folders. */
 export const checkoutsName = "checkouts";
+/** The maximum number of kept checkouts, one for each app. */
 const checkoutsMax = 20;
 /**
  * How large a kept checkout may be, as a share of a repository's maximum size: the next fetch into
@@ -56,6 +57,7 @@ export async function collectCheckouts(
   const names = await readdir(folder).catch(() => []);
   if (names.length === 0) return;
   const apps = new Set<string>(await readApps(names));
+  // A folder that is gone meanwhile counts as the oldest.
   const withTimes = names.map(async (name) => ({
     name,
     at: (await stat(join(folder, name)).catch(() => null))?.mtimeMs ?? 0,

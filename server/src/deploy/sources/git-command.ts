@@ -72,8 +72,10 @@ const settings: readonly (readonly [string, string])[] = [
   ["core.attributesFile", "/dev/null"],
   ["core.symlinks", "true"],
   ["core.autocrlf", "false"],
+  // Names that other file systems take for `.git` are refused.
   ["core.protectHFS", "true"],
   ["core.protectNTFS", "true"],
+  // The next four bound the memory that git uses: larger files are not held in it as a whole.
   ["core.bigFileThreshold", "64m"],
   ["core.packedGitWindowSize", "32m"],
   ["core.packedGitLimit", "128m"],

@@ -31,7 +31,7 @@ const rules: readonly Rule[] = [
   },
   {
     // Must come before the rules about connections: a killed process prints nothing, only the
-    // process that waits for it does. That one may say only that the output of `index-pack` is
+    // process that waits for it does. The latter may say only that the output of `index-pack` is
     // invalid: the second form matches if no other error is there than those of `fetch-pack`.
     form: /died of signal (9|24)\b|^(?![^]*(fatal|error): (?!fetch-pack))[^]*invalid index-pack output/i,
     sentence: ({ repository }) =>

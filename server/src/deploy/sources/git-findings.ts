@@ -115,6 +115,7 @@ export async function hasAttributesAbove(
 ): Promise<boolean> {
   if (fetch.folder === "") return false;
   const parts = fetch.folder.split("/").slice(0, foldersAboveMax);
+  // Begins with the root of the repository, and ends before the app's own folder.
   for (const [depth] of parts.entries()) {
     const path = [...parts.slice(0, depth), ".gitattributes"].join("/");
     const { output } = await runs.run(fetch, ["cat-file", "blob", `${commit}:${path}`]);

@@ -41,6 +41,7 @@ type LfsRequest = {
 /** Where a host offers a file, and the headers to send there. The LFS API calls this an action. */
 type Action = { readonly href: string; readonly headers: Readonly<Record<string, string>> };
 
+/** The whole text of a pointer. Numbers of 15 digits are exact in JavaScript. */
 const pointerForm =
   /^version https:\/\/git-lfs\.github\.com\/spec\/v1\noid sha256:([0-9a-f]{64})\nsize (\d{1,15})\n?$/;
 const mediaType = "application/vnd.git-lfs+json";
@@ -93,7 +94,7 @@ export async function fetchLfs(request: LfsRequest): Promise<void> {
       deepestFirst.find(({ at }) => at === "" || path.startsWith(`${at}/`)),
     );
     for (const [repository, pointers] of groups) {
-      // The app's own repository, whose `at` is "", has every file that no other one has.
+      // Never happens: the app's own repository, whose `at` is "", contains all files.
       if (repository === undefined) continue;
       await new LfsDownload({ ...request, hostAgents, otherAgents, from: repository }).fetch(
         pointers,
@@ -114,6 +115,7 @@ type LfsDownloadParts = LfsRequest & {
 
 class LfsDownload {
   readonly #parts: LfsDownloadParts;
+  /** Where the host is asked for actions. */
   readonly #base: URL;
   readonly #authorization: Readonly<Record<string, string>>;
 

@@ -95,7 +95,8 @@ async function targetOf(
   const linkPath = posix.join(origin, link);
   const target = posix.join(posix.dirname(linkPath), linkText).replace(/\/$/, "");
   const isOutside = target === ".." || target.startsWith("../");
-  // A link to a folder that contains the link, or that contains this base, would never end.
+  // A folder that contains the link, or one of the folders around it, would go into itself without
+  // end.
   if (isOutside || isBelow(target, origin) || isBelow(linkPath, target)) return null;
   return around.some((outer) => isBelow(outer, target)) ? null : target;
 }

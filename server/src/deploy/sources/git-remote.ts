@@ -274,7 +274,7 @@ export class GitRemote {
           const ended = AbortSignal.any([signal, tooLarge]);
           const run: Question["run"] = async (
             args,
-            { isRemote = false, timeoutMs: ms = timeoutMs.list, ...more } = {},
+            { isRemote = false, timeoutMs: ms = timeoutMs.list, ...others } = {},
           ) => {
             // A question writes no files of the repository, so it needs no other work tree.
             const options = {
@@ -283,7 +283,7 @@ export class GitRemote {
               workTree: gitDir,
               signal: ended,
               timeoutMs: ms,
-              ...more,
+              ...others,
             };
             const result = await git.run({ ...options, ...(isRemote ? { remote } : {}) });
             ended.throwIfAborted();
@@ -348,8 +348,8 @@ async function fetchNamed(
 }
 
 /**
- * The name and the id of a regular file in the listing of a folder; both are empty for other
- * entries.
+ * The name and the id of a regular file (its mode begins with 100) in the listing of a folder; both
+ * are empty for other entries.
  */
 function blobOf(entry: string): readonly [string, string] {
   const [, id = "", name = ""] = /^100\d{3} blob ([0-9a-f]+)\t(.+)$/.exec(entry.trim()) ?? [];
@@ -373,6 +373,7 @@ async function readBlob(
   return { bytes, result };
 }
 
+/** The text of a settings file, or why it cannot be read. */
 function textOf(bytes: Buffer, name: string): Checked<string> {
   try {
     checkTextSize(bytes.length, name);
@@ -383,6 +384,7 @@ function textOf(bytes: Buffer, name: string): Checked<string> {
   }
 }
 
+/** The question to a repository whose commands `run` runs. */
 function questionTo(
   run: Question["run"],
   { url, credential }: NonNullable<GitRun["remote"]>,

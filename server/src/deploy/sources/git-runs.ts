@@ -26,7 +26,7 @@ export type Fetch = {
   readonly gitDir: string;
   /** The folder for the files. */
   readonly appDir: string;
-  /** The repository's address in messages, without credentials. */
+  /** The repository in messages: `owner/repo` on the default host, else its address. */
   readonly repository: string;
   /** The folder of the repository that is fetched; "": the whole repository. */
   readonly folder: string;
@@ -154,6 +154,7 @@ export class GitRuns {
     const remote = await prepareRemote({ ...this.#options, url, gitDir, projectId });
     // The setting for the folder (gitPath) is about the app's own repository only.
     const folder = url === fetch.remote.url ? fetch.folder : "";
+    // The changes come after what they replace; nothing replaces the git folder and the remote.
     return { ...fetch, folder, ...changes, gitDir, remote };
   }
 

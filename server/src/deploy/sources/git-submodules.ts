@@ -106,6 +106,7 @@ async function readModules(
   return new Map(paths.map(([key, path]) => [path, values.get(key.replace(/path$/, "url")) ?? ""]));
 }
 
+/** Where a submodule is fetched from. Throws `BuildFailed` for an address that is not allowed. */
 function addressOf(submodule: {
   readonly path: string;
   readonly url: string | undefined;
@@ -140,6 +141,7 @@ function withoutUser(url: string): string {
   return url.replace(/^([a-z+]+:\/\/)[^/@]*@/i, "$1");
 }
 
+/** Fetches one submodule into its folder. Rejects with a `BuildFailed` that names the submodule. */
 async function fetchOne(
   { fetch: root, runs, hosts }: SubmoduleRequest,
   nested: {

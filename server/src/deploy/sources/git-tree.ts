@@ -173,6 +173,7 @@ export function joined(listing: TreeListing, added: TreeListing, at: string): Tr
   };
 }
 
+/** The text; null: the bytes are not UTF-8. */
 function decode(bytes: Buffer): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

@@ -65,6 +65,7 @@ export function sourceUrl(template: string, repository: Repository): SourceUrl {
   const url = template
     .replaceAll("{owner}", () => repository.owner)
     .replaceAll("{repo}", () => repository.repo);
+  // A checked template has one of these protocols.
   const protocol = (/^(https?|ssh|file):/.exec(url)?.[1] ?? "https") as SourceUrl["protocol"];
   const below = foldersOf(template)
     .map((folder) => `/${folder}`)

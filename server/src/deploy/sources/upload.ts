@@ -143,6 +143,7 @@ class Unpacking {
       transform: (chunk: Buffer, _encoding, done) => {
         this.bytes += chunk.length;
         digest.update(chunk);
+        // An error ends the unpacking.
         done(this.bytes > this.#options.bytesMax ? tooLarge(this.#options.bytesMax) : null, chunk);
       },
     });

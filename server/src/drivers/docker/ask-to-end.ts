@@ -44,7 +44,7 @@ async function countProcesses(container: Docker.Container): Promise<number> {
 /**
  * Sends the signal to the command and, when that has ended, to all other processes. A process that
  * has ended stays as a zombie while the init is halted. This shell itself is no child of the init.
- * It exits with 3 if there is no command to signal, and with 4 if the image has no `sleep`.
+ * It exits with 3 if it cannot signal the command, and with 4 if the image has no `sleep`.
  */
 const script = `
 lives() { read -r line <"/proc/$1/stat" || return 1; case \${line##*) } in Z*|X*) return 1;; esac; }

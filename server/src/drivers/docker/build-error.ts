@@ -134,6 +134,7 @@ function endOf(exitCode: number): string {
   return exitText({ kind: "exited", exitCode }, 0);
 }
 
+/** Quotes the line of the output that most likely says why; "" if there is none. */
 function quotedLine(output: string): string {
   const line = failingLine(output);
   return line === "" ? "" : ` It says: ${shown(line)}.`;

@@ -71,6 +71,7 @@ export type ProgressOptions = {
   readonly onDigest: (image: string) => void;
 };
 
+/** How much is kept of the end of a step's output, for explaining a failure. */
 const outputCharactersMax = 20_000;
 const titleCharactersMax = 300;
 /** A line of a step's output: the seconds since its start, then the text. */
@@ -94,11 +95,15 @@ export class BuildProgress {
   #onRun: ProgressOptions["onRun"];
   /** The facts that scripts have reported. */
   readonly facts: Map<string, string>;
+  /** What failed first; null: nothing has failed. */
   #failed: Vertex | null = null;
+  /** The builder's own message about the failure; "" if it has none. */
   #reason = "";
   /** The last line that is not empty: newer clients give their reason there, without a prefix. */
   #lastLine = "";
+  /** The exit code of the failed command; null: no command has failed. */
   #exitCode: string | null = null;
+  /** Why the engine could not run a step; see `BuildFailure`. */
   #engineReason: string | null = null;
 
   constructor(options: ProgressOptions) {
@@ -273,6 +278,7 @@ function causeOf(line: string): string | null {
   return cause === null || /^exit code: \d+$/.test(cause) ? null : cause;
 }
 
+/** Whether the steps of a stage make the environment, whose time is metered. */
 function isMetered(stage: BuildStage): boolean {
   return stage === "dependencies" || stage === "commands";
 }

@@ -283,7 +283,7 @@ async function addressesOfContainers({
 /** The paths of the network namespaces of the engine's containers and steps, oldest first. */
 function namespaces({ root, mountinfo }: MachineFiles): string[] {
   const lines = readFileSync(mountinfo, "utf8").split("\n");
-  // The file system of a namespace is `nsfs`, after the separator; the fifth field is its path.
+  // The file system of a namespace is `nsfs`, named after " - "; the fifth field is its path.
   return lines
     .filter((line) => / - nsfs /.test(line))
     .map((line) => join(root, line.split(" ")[4] ?? ""));

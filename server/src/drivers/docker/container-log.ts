@@ -57,6 +57,7 @@ export class ContainerLog {
   #cursor: LogCursor;
   /** The cursor is near the end of the log, so that the engine need not search all of it. */
   #isAtEnd = false;
+  /** The request whose answer is read, or was read last; null before the first. */
   #request: LogRequest | null = null;
   /** For each stream, the time of its last message that was read. */
   readonly #seen: Record<Stream, string> = { stdout: "", stderr: "" };

@@ -111,7 +111,7 @@ export function containerSpec(
     ...(hasEntrypoint ? { Entrypoint: [...spec.entrypoint], Cmd: [] } : {}),
     ...(context.isPublished ? { ExposedPorts: { [`${port}/tcp`]: {} } } : {}),
     HostConfig: {
-      // The engine's own first process passes signals on, and ends what the app leaves behind.
+      // The engine's own first process passes signals on, and removes processes that have ended.
       Init: true,
       ...(context.runtime === undefined ? {} : { Runtime: context.runtime }),
       NetworkMode: context.network,

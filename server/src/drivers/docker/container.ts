@@ -76,6 +76,7 @@ const problemWaitMs = 10_000;
 export class Container {
   readonly #options: ContainerOptions;
   readonly #log: ContainerLog;
+  /** Resolves when the container's end has been reported. */
   readonly #gone = Promise.withResolvers<void>();
   /** Settles after the last turn of `look` that has been planned. */
   #turn: Promise<void> = Promise.resolve();
@@ -86,10 +87,11 @@ export class Container {
   #startedAtMs: number | null = null;
   /** The signal that the image names for stopping. */
   #stopSignal = "SIGTERM";
+  /** How the container ended; null: it has not. */
   #ended: ExitSummary | null;
   /** How the end that the driver asked for came about; "not": the driver has not asked for it. */
   #asked: "not" | "stopped" | "killed" = "not";
-  /** The container's processes have got the stop signal. */
+  /** The container's processes have been asked to end, or are being asked. */
   #isTerminated = false;
   /** When to kill the container, by the monotonic clock. */
   #killAtMs = Number.POSITIVE_INFINITY;
@@ -278,7 +280,10 @@ export class Container {
     this.#killAtMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** Begins to follow a running container: its log, its disk usage, its address. Works once. */
+  /**
+   * Notes the address of a running container, and begins to follow its log and its disk usage. Does
+   * nothing once the address is known.
+   */
   #prepare(info: ContainerInspectInfo): void {
     if (this.#address !== null) return;
     const { isNew, sink, record } = this.#options;
@@ -430,6 +435,7 @@ function isSignal({ ExitCode, OOMKilled }: State): boolean {
   );
 }
 
+/** Where the app in the container takes calls; null: the engine does not say. */
 function addressOf(
   { NetworkSettings }: ContainerInspectInfo,
   { record, engine }: ContainerOptions,

@@ -19,6 +19,7 @@ export type NoClient = { readonly ok: false; readonly reason: string };
 
 /** From this version on, only the buildx plugin can use BuildKit. */
 const pluginVersionMin = 23;
+/** How long the client may take to say its version. */
 const askWaitMs = 20_000;
 /** Inspecting, removing and tagging images takes moments, pruning a large cache minutes. */
 const commandWaitMs = 300_000;
@@ -100,6 +101,7 @@ export async function runClient(
   });
   signal.throwIfAborted();
   if (end.kind === "exited" && end.exitCode === 0) return output;
+  // Without any output, the error says how the command ended, for example by a timeout.
   throw new Error(
     `docker ${parameters[0]} ${parameters[1] ?? ""}: ${`${output}\n${errors}`.trim().slice(-500) || end.kind}`,
   );

@@ -4,6 +4,7 @@ import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { growthOf } from "./dockerfile-growth.ts";
 
+/** The maximum size of a Dockerfile. */
 const charactersMax = 100_000;
 /** The maximum of `Growth.characters`. */
 const expandedMax = 20_000_000;
@@ -21,7 +22,9 @@ const remark = "# The Dockerfile of the app follows.";
 const linesMax = 100;
 /** White space as BuildKit knows it. */
 const blank = "[\\s\\u0085]";
+/** An ADD instruction; its group has what follows the word. */
 const addForm = new RegExp(`^${blank}*(?:ONBUILD${blank}+)*ADD${blank}+(.*)$`, "is");
+/** The flags at the beginning of what follows the word. */
 const flagsForm = new RegExp(`^(?:--[^\\s\\u0085]*${blank}+)*`);
 /** Ways to name another machine, or to compose such a name. */
 const unusual = /:\/\/|[$\\`'"]|@[^,]*:|github\.com\//i;
@@ -134,6 +137,7 @@ function instructionsAt(lines: readonly string[], index: number): string[] {
   return [first, ...joined].map((instruction) => withoutSigns(instruction));
 }
 
+/** Returns the line, joined with the next ones while `sign` continues it. */
 function joinedFrom(lines: readonly string[], index: number, sign: string): string {
   let joined = "";
   let count = 0;
@@ -157,6 +161,7 @@ function withoutSigns(line: string): string {
   return line.slice(0, end);
 }
 
+/** Whether the line is an ADD instruction that may fetch an address. */
 function isUnusualAdd(line: string): boolean {
   const [, rest] = addForm.exec(line) ?? [];
   if (rest === undefined) return false;

@@ -19,7 +19,9 @@ const replacing = /\$\{(\w*)\/\//g;
 const oddBlank = /[^\S\t\n\v\f\r ]|\u0085/;
 /** White space as BuildKit knows it. */
 const blank = "(?:(?!\\uFEFF)\\s|\\u0085)";
+/** A comment or an empty line. */
 const ignoredForm = new RegExp(`^${blank}*(?:#|$)`);
+/** An instruction: its word, without ONBUILD before it, and what follows. */
 const instructionForm = new RegExp(`^${blank}*(?:ONBUILD${blank}+)*(\\w+)${blank}(.*)$`, "is");
 
 /** The size of a variable's value, by its name. */
@@ -43,7 +45,7 @@ type Reading = {
 
 /** Returns how large the instructions become. */
 export function growthOf(lines: readonly string[], { escape, variables }: Reading): Growth {
-  // As it stands in a regular expression.
+  // The character as a regular expression needs it.
   const sign = escape === "`" ? "`" : "\\\\";
   const given = new Map(Object.entries(variables).map(([name, value]) => [name, value.length]));
   // For older readers of Dockerfiles, a doubled sign continues a line, too.
@@ -56,6 +58,7 @@ export function growthOf(lines: readonly string[], { escape, variables }: Readin
   };
 }
 
+/** The growth of all instructions, in one of the two readings. `given`: sizes of arguments. */
 function growthOfAll(
   instructions: readonly string[],
   sign: string,

@@ -44,6 +44,7 @@ type Stage = ImageStep & { readonly name: string; readonly lines: readonly strin
 /** Writes the Dockerfile for an app that has none of its own. */
 export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDockerfile {
   const { entrypoint, runtime, shellCommands } = plan;
+  // The stages from the base image to the last one that installs packages.
   const image: Stage[] = [
     {
       name: "base",
@@ -112,6 +113,7 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
   };
 }
 
+/** Returns the stages that install what the app needs, in their order. */
 function packageStages(plan: BuildPlan, options: Options): Stage[] {
   const { preBuildCommands, aptPackages, condaPackages, requirements, project } = plan;
   const usesConda = condaPackages.length > 0;
@@ -188,6 +190,7 @@ function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
   return run(scripts.packagesScript(plan, { file, folder, secrets }), mounts);
 }
 
+/** Returns a stage for each command of a list. */
 function commandStages(
   list: string,
   lines: readonly string[],

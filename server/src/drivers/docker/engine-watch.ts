@@ -31,6 +31,7 @@ export class EngineWatch {
   readonly #parts: WatchParts;
   readonly #closing = new AbortController();
   #sinceMs = Number.POSITIVE_INFINITY;
+  /** Settles when following has ended for good. */
   #watch: Promise<unknown> = Promise.resolve();
 
   constructor(parts: WatchParts) {

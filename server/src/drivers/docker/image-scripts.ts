@@ -32,6 +32,7 @@ export const buildSecrets = {
 export const downloadsPath = "/var/cache/slipway";
 
 const python = `${imagePaths.environment}/bin/python`;
+/** Returns commands that end the step with a sentence for the app's owner. */
 const problem = (text: string): string => `{ echo "${problemMark}${text}"; exit 1; }`;
 
 /** The beginning of every script. */
@@ -76,8 +77,8 @@ chown ${user}:${user} ${code} ${home} ${storage}
 /**
  * Returns the script that makes an environment with the app's Python: conda's, if `isOfConda`.
  * `find_python` sets `python` to a program of the version that it is given. `lists` says whether
- * the distribution has a package, and `add` installs packages. Without the version in the image
- * and in the distribution, uv downloads one.
+ * the distribution has a package, and `add` installs packages. If neither the image nor the
+ * distribution has the version, uv downloads it, unless `replacement` finds a newer one.
  */
 export function environmentScript(plan: BuildPlan, isOfConda: boolean): string {
   const { pythonVersion: version, isPythonVersionGiven: isGiven } = plan;
@@ -179,7 +180,7 @@ echo UV_PIP_INSTALL_STARTED
 ${project === null ? "" : installProject}${requirements.length === 0 ? "" : installList}`;
 }
 
-/** Returns the end of the script for a step that cannot install uv. */
+/** Returns what a script does without uv: it says so, and ends by installing with pip. */
 function withPip(command: string): string {
   return `{ echo "${warningMark}uv cannot be installed here; pip installs the packages instead."; exec env ${command}; }`;
 }

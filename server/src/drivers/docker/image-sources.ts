@@ -34,7 +34,8 @@ const usualRegistries: readonly string[] = [
  * The maximum number of image names that variables can compose; a Dockerfile with more is refused.
  */
 const namesMax = 200;
-const lineCharactersMax = 2_000;
+/** The maximum length of an image's name after its variables are replaced. */
+const nameCharactersMax = 2_000;
 /** The maximum number of lines of an instruction in which the names of its images may stand. */
 const linesMax = 50;
 /** The maximum number of variables in a name, with those in their values. */
@@ -79,6 +80,7 @@ export function mayPull(image: string, more: readonly string[]): boolean {
   );
 }
 
+/** Whether the registry fits the pattern, part by part. */
 function matches(registry: string, pattern: string): boolean {
   const parts = registry.split(".");
   const patternParts = pattern.split(".");
@@ -236,6 +238,7 @@ function variablesIn(
   return variables;
 }
 
+/** `$name` or `${name}`, or with a text for a variable without a value, as in `${name:-text}`. */
 const variableForm = /\$(?:(\w+)|\{(\w+)(?::?-([^{}$]*))?\})/;
 
 /**
@@ -246,7 +249,7 @@ function expand(word: string, variables: Variables, replaced = 0): string[] {
   const match = variableForm.exec(word);
   if (match === null) {
     const plain = word.replace(/[\\`'"]/g, "");
-    if (plain.includes("$") || plain.length > lineCharactersMax) throw unclearName(word);
+    if (plain.includes("$") || plain.length > nameCharactersMax) throw unclearName(word);
     return [plain];
   }
   const [whole, short, long, otherwise] = match;

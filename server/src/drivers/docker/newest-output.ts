@@ -15,6 +15,7 @@ const newestMax = 500;
 const beforeMax = 2_000;
 /** How many messages to request: the newest ones, and those printed until the request arrives. */
 export const newestTail = 20_000;
+/** How long the engine may take to send these messages. */
 const answerWaitMs = 10_000;
 /** The length of a time in the engine's form, up to and including the milliseconds. */
 const millisecondsLength = "2026-01-01T00:00:00.000".length;

@@ -78,6 +78,7 @@ export async function openDockerDriver(
     processes: "/proc",
     isRoot: process.getuid?.() === 0,
   });
+  // If the data folder has changed, the installation keeps its name.
   const installation =
     (await installationInUse(engine, installationId)) ?? installationOf(mountedDataDir);
   const firewall = await openFirewall(config, { engine, installation });
@@ -232,6 +233,7 @@ function canFilter({ facts }: Engine): boolean {
   return mayFilter() && facts.hasReachableContainers;
 }
 
+/** Returns the code of an error of the system; the message of any other error. */
 function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? (error as Error).message;
 }

@@ -76,6 +76,7 @@ async function pull(reference: string, start: ImageStart): Promise<void> {
   });
 }
 
+/** Pulls the image. Rejects with any error of the engine or the registry. */
 async function pullFrom(
   reference: string,
   { engine, registry, signal }: ImageStart,

@@ -12,6 +12,7 @@ export class ConnectionBroke extends BuildFailed {}
 
 /** The maximum number of tries for one image while the connection breaks. */
 const triesMax = 3;
+/** The pauses after which an engine that does not answer is asked again. */
 const pauses = { firstMs: 1000, factor: 2, msMax: 10_000, jitter: 0.1 };
 /** How long a try waits for the engine. */
 const engineWaitMs = 600_000;
@@ -56,6 +57,7 @@ export async function retryBuild<Result>(
   }
 }
 
+/** Whether the error shows that the connection to the engine broke. */
 function isBroken(error: unknown): boolean {
   if (error instanceof ConnectionBroke || isUnreachable(error)) return true;
   // The message itself proves nothing, since it may repeat the output of the app's own step.
@@ -63,6 +65,7 @@ function isBroken(error: unknown): boolean {
   return error instanceof Error && saysBroken(error.message);
 }
 
+/** Resolves when the engine answers. Rejects with `BuildFailed` when it stays away for too long. */
 async function waitForEngine({ engine, log, signal, clock }: RetryBuild): Promise<void> {
   const late = new AbortController();
   const cancel = clock.after(engineWaitMs, () => late.abort(new Error("the engine stays away")));

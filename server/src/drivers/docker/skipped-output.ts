@@ -48,7 +48,9 @@ const partsMax = 100;
 export class SkippedOutput {
   readonly #options: SkippedOutputOptions;
   #parts: Part[];
+  /** The part that is being read; null: none is. */
   #reading: Reading | null = null;
+  /** Cancels the call of `onChange` that is planned for when a part can be read. */
   #cancelWait: (() => void) | undefined;
 
   constructor(options: SkippedOutputOptions, parts: readonly SkippedMessages[]) {
@@ -113,6 +115,7 @@ export class SkippedOutput {
     const readable = this.#parts.filter(isReadable);
     const part = readable.findLast((each) => this.#waitMs(each) <= 0);
     if (part === undefined) {
+      // Looks again when the first of these parts can be read; without any, there is no need.
       const waits = readable.map((each) => this.#waitMs(each));
       this.#cancelWait =
         readable.length === 0 ? undefined : clock.after(Math.min(...waits), onChange);

@@ -12,6 +12,7 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
   const options = { cause: error };
   if (isUnreachable(error))
     return new StartRefused(engineIsDown, { ...options, kind: "no_capacity" });
+  // Without a status, the error is the platform's own.
   if (engineStatus(error) === null) {
     const message =
       "The container could not be prepared. The platform's log has the reason for the operator.";

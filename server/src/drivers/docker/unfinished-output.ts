@@ -42,6 +42,7 @@ export class UnfinishedOutput {
   #attached: Readable | null = null;
   /** Settles when the engine has answered; null: nobody waits for that. */
   #attaching: Promise<void> | null = null;
+  /** Cancels the planned check; undefined: none is planned. */
   #cancelLook: (() => void) | undefined;
   #isDetached = false;
   /** The bytes read since the last check. */
