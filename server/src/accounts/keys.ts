@@ -22,6 +22,7 @@ import type { Foundation } from "#store/foundation.ts";
 /** The only signature algorithm; a token that names another is not valid. */
 export const signatureAlgorithm = "RS256";
 
+/** The size of new keys, which is the smallest that RS256 allows. */
 const modulusBits = 2048;
 const generatePair = promisify(generateKeyPair);
 
@@ -33,9 +34,11 @@ export class SigningKeys {
   readonly #parts: Pick<Foundation, "sealer" | "clock">;
   #current: SigningKey | undefined;
   #rows = new Map<string, store.SigningKeyRow>();
-  /** Loads may overlap; the result of an older load must not replace that of a newer one. */
+  /** Loads are numbered: the result of an older load must not replace that of a newer one. */
   #loadsBegun = 0;
+  /** The number of the load whose result is in use. */
   #loadInUse = 0;
+  /** Public halves of all keys that verify, by id. */
   #public = new Map<string, { key: KeyObject; jwk: JWK }>();
   /** Public halves of withdrawn keys: they prove that a signature was once ours. */
   #withdrawn = new Map<string, KeyObject>();

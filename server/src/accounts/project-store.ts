@@ -1,5 +1,5 @@
-// Rows of projects and of everything that ends with them. A deleted project's row stays; only
-// `hasProjects` and `isProject` still see it.
+// Rows of projects and of everything that ends with them. A deleted project's row stays; of the
+// queries here that read projects, only `hasProjects` and `isProject` still see it.
 import { sql, type Insertable, type SelectQueryBuilder, type Selectable } from "kysely";
 import { noSuchProject } from "#lib/fault.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";

@@ -21,11 +21,17 @@ export type TokenCheckOptions = Pick<Foundation, "db" | "clock"> & {
   readonly knownMax?: number;
 };
 
-/** A refused token: until when, and the token's id if it was valid once. */
-type Refused = { readonly untilMs: number; readonly endedId: string | null };
+/** How long a token is refused without a check, and the token's id if the platform issued it. */
+type Refused = {
+  /** The end on the monotonic clock. */
+  readonly untilMs: number;
+  /** The id of the token, or of its person; null: the platform did not sign it. */
+  readonly endedId: string | null;
+};
 
 /** The platform's tokens have about 700 characters; a much longer one is from elsewhere. */
 const tokenLengthMax = 4_096;
+/** The size of the cache of valid tokens, if the options name none. */
 const knownMax = 10_000;
 /** For how long a bad token is refused without another check. */
 const refusedMs = 5_000;
@@ -45,8 +51,8 @@ export class TokenCheck {
   readonly #lookUp: (claims: Claims) => Promise<Found | null>;
   readonly #known: LruMap<string, Found>;
   /**
-   * The last results for tokens that their last lookup found valid. They stay here when a new
-   * lookup is due. Null: the token has changed since then.
+   * The owners of tokens that were valid at their last lookup. They stay here when a new lookup is
+   * due. Null: the token has changed since its last lookup.
    */
   readonly #lastValid: LruMap<string, Found | null>;
   readonly #refused = new LruMap<string, Refused>(refusedMax);
@@ -153,7 +159,7 @@ export class TokenCheck {
       const changes = this.#changes;
       const claims = await this.#claims.read(token);
       const found = claims === null ? null : await this.#find(claims);
-      // Something was revoked during the lookup, perhaps this token: looks again.
+      // Something has changed during the lookup, perhaps this token: looks again.
       if (changes !== this.#changes) continue;
       if (found === null) return this.#refuse(token, claims === null ? null : idOf(claims));
       this.#known.set(token, found);

@@ -15,6 +15,7 @@ export type TokenOwner = { readonly kind: TokenKind; readonly projectId: Project
 /** An account's latest few tokens, newest first. */
 export type AccountRows = {
   readonly accountId: TokenId;
+  /** When the account's first token was issued. */
   readonly createdAt: Date;
   readonly tokens: readonly TokenRow[];
 };

@@ -31,14 +31,14 @@ export type Requester = { readonly caller: Caller; readonly by: By };
 /** The account `accountId`, if it has this owner. */
 export type TokenAccountRef = store.TokenOwner & { readonly accountId: TokenId };
 
-/** `token` is shown once. */
+/** An account with its newest token, which is shown once. */
 export type IssuedAccount = { readonly account: AccountView; readonly token: Secret };
 
 /** The changed fields of an account; absent: unchanged. */
 export type AccountChange = { readonly name?: string; readonly rights?: Rights };
 
 export type Rotation = {
-  /** Null: the new token does not expire; undefined: its lifetime is the previous one's. */
+  /** Null: the new token does not expire; undefined: it lives as long as the previous one did. */
   readonly expiresAt: Date | null | undefined;
   /** How long the previous token stays valid. */
   readonly overlapSeconds: number;
@@ -119,6 +119,7 @@ export class TokenUseCases {
           `There are already ${accountsMax}, which is the limit; delete unused ones.`,
         );
       }
+      // The id of the first token is also that of its account.
       const { id, token } = await issueToken(tx, {
         wish,
         name,
@@ -148,6 +149,7 @@ export class TokenUseCases {
       await store.updateAccount(tx, owner.accountId, {
         name,
         role,
+        // A copy, since the query takes no read-only list; null when a role gives the rights.
         permissions: permissions && [...permissions],
       });
       await notifyOf(tx, tokens);
@@ -309,6 +311,7 @@ async function requireGrantable(
   for (const each of rights) requireRights(callerNow, each, projectId);
 }
 
+/** Whether two lists have the same texts in the same order. */
 function same(one: readonly string[] | null, other: readonly string[] | null): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }

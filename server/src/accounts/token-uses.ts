@@ -13,9 +13,11 @@ import { addAddresses, markUsed, readAddresses, refreshAddresses } from "./token
 /** The use of a token since the last batch. */
 type Use = {
   readonly caller: TokenCaller;
+  /** The address of the latest use. */
   address: string;
+  /** The time of the latest use. */
   atMs: number;
-  /** All addresses of the batch, including the latest; null: only the latest. */
+  /** The addresses of the batch, at most `addressesOfBatchMax`; null: `address` is the only one. */
   addresses: Set<string> | null;
 };
 
@@ -102,6 +104,7 @@ export class TokenUses {
       );
       for (const use of uses) await this.#storeAddresses(use);
     } catch (error) {
+      // A token that was used meanwhile keeps its newer note.
       for (const use of uses)
         if (!this.#uses.has(use.caller.tokenId)) this.#uses.set(use.caller.tokenId, use);
       throw error;

@@ -19,6 +19,7 @@ export type TokenWish =
       readonly projectId: ProjectId;
       /** Null: the permissions were chosen individually. */
       readonly role: Role | null;
+      /** They count only without a role; absent: none. */
       readonly permissions?: readonly Permission[];
       readonly expiresAt: Date | null;
     }
@@ -48,10 +49,11 @@ type NewToken = SignedColumns & Pick<TokenRow, "name" | "role" | "permissions" |
 const nameLengthMax = 100;
 /** Inference tokens are put into programs that nobody touches for years. */
 const inferenceYears = 10;
+/** A year of 365.25 days. */
 const secondsPerYear = 31_557_600;
 
 /**
- * Writes the row, signs the token and records both in the audit log. The token is valid once `tx`
+ * Writes the row, signs the token and records this in the audit log. The token is valid once `tx`
  * commits. Throws `Fault("invalid")` for a bad name or date.
  */
 export async function issueToken(
@@ -139,6 +141,7 @@ function claimsOf({ kind, account_id: account, project_id: projectId }: SignedCo
 
 function expiryOf(wish: TokenWish, nowMs: number): Date | null {
   if (wish.kind !== "inference") return wish.expiresAt;
+  // Whole seconds, since the token's claim has no smaller unit.
   return (
     wish.expiresAt ??
     new Date(Math.floor(nowMs / 1000) * 1000 + inferenceYears * secondsPerYear * 1000)

@@ -90,6 +90,7 @@ export function refOf(call: ApiCall): AppKey {
 export function appNameOf(request: FastifyRequest, part = "app_id"): string | undefined {
   const prefix = `${pathPart(request, "project_id")}-`;
   const idOrName = pathPart(request, part);
+  // An id is the project's id, a dash and the name.
   return idOrName?.startsWith(prefix) === true ? idOrName.slice(prefix.length) : idOrName;
 }
 
@@ -199,6 +200,7 @@ export function readBody(
  */
 export function readTime(name: string, value: unknown): Date {
   const at = new Date(String(value));
+  // The defaults only satisfy the types: a time whose syntax was validated has all three numbers.
   const [year = 0, month = 0, day = 0] = String(value).split(/[-T]/i, 3).map(Number);
   // `Date` silently turns a day such as February 30 into one in March.
   const dayExists = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
@@ -237,13 +239,15 @@ function readFields(
 function fromText(field: Field, value: unknown): unknown {
   if (typeof value !== "string") return value;
   if (field.kind === "boolean" && (value === "true" || value === "false")) return value === "true";
-  // `Number` alone would also take texts such as 1e3, 0x10 and a space.
+  // `Number` alone would also take texts such as 1e3, 0x10 and a space. A number of 15 digits is
+  // still exact.
   const isNumber =
     (field.kind === "integer" || field.kind === "number") &&
     /^-?\d{1,15}(?:\.\d{1,15})?$/.test(value);
   return isNumber ? Number(value) : value;
 }
 
+/** The refusal of an unknown name. It suggests a similar one, or else lists all. */
 function unknownName(name: string, kind: "parameter" | "field", fields: Fields): Fault {
   const hint =
     suggestion(name, Object.keys(fields)) || `; allowed: ${Object.keys(fields).join(", ")}.`;

@@ -30,6 +30,7 @@ const clientLeftText = "The client has left.";
 
 /** The handler of the route that runs a command. It takes over the connection. */
 export function execHandlers(parts: HandlerParts) {
+  // Nobody waits (`waitingMax: 0`): a command beyond the limits is refused at once.
   const gate = new Gate({ max: openMax, keyMax: ownerOpenMax, waitingMax: 0, refusal: tooMany });
   const execInContainer = async (call: ApiCall): Promise<undefined> => {
     const wish = await wishOf(call, parts);
@@ -57,17 +58,17 @@ async function wishOf(call: ApiCall, parts: HandlerParts): Promise<ExecWish> {
 async function runCommand(wish: ExecWish, { call, parts }: ExecContext): Promise<undefined> {
   const { replicaId, command, terminal } = wish;
   const projectId = projectOf(call);
-  const [program, ...words] = command;
-  const began = parts.clock.monotonicMs();
+  const [program, ...programArguments] = command;
+  const beganMs = parts.clock.monotonicMs();
   const app = shownAppId(appOf(call));
   const commandChanges = {
     app: { new: app },
     program: { new: program },
-    arguments: { new: words.length },
+    arguments: { new: programArguments.length },
   };
   const entry = { projectId, replicaId, by: call.by } as const;
   const recordEnd = async ({ exitCode, message }: Awaited<ExecSession["ended"]>): Promise<void> => {
-    const seconds = Math.round((parts.clock.monotonicMs() - began) / 1000);
+    const seconds = Math.round((parts.clock.monotonicMs() - beganMs) / 1000);
     const end = {
       exitCode: { new: exitCode },
       seconds: { new: seconds },
@@ -128,9 +129,10 @@ function notRunning(): Fault {
  * when no program is named.
  */
 function commandOf({ query }: ApiCall): [string, ...string[]] {
+  // A parameter that is sent once is a text, and one that is repeated a list.
   const value = query["command"] as unknown as string | readonly string[] | null;
-  const [program = "", ...words] = typeof value === "string" ? [value] : (value ?? []);
-  if (program !== "") return [program, ...words];
+  const [program = "", ...rest] = typeof value === "string" ? [value] : (value ?? []);
+  if (program !== "") return [program, ...rest];
   throw new Fault(
     "invalid",
     `command is missing; it must be ${allowedText(execQuery.command)}, the program first.`,
@@ -178,6 +180,7 @@ async function serve(
   watch.stop();
   if (client.readyState === client.OPEN) {
     await send(frame("status", execStatusOf(end)));
+    // WebSocket's codes: 1001 says that the server goes away, 1000 that all is done.
     client.close(parts.stopping.aborted ? 1001 : 1000);
   }
   cancelWait();

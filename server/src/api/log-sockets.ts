@@ -38,6 +38,7 @@ const paths = { build: "/ws-build-logs", app: "/ws-logs" };
 const messageBytesMax = 1024;
 /** A client is gone if it has not answered one ping when the next one is due. */
 const pingEveryMs = 30_000;
+/** The number of stored lines that one request to the API asks for. */
 const pageSize = 1000;
 /** After so many characters, reading a refusal of the API stops. */
 const refusalCharactersMax = 10_000;
@@ -76,6 +77,7 @@ export class LogSockets {
 
   /** Serves the request, or refuses it. Never throws. */
   take(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
+    // An error closes the socket, which is noticed below.
     socket.on("error", () => undefined);
     this.#open(request).then(
       (source) => {
@@ -94,6 +96,7 @@ export class LogSockets {
   }
 
   async #open(request: IncomingMessage): Promise<Source> {
+    // Several slashes at the beginning count as one: `URL` would take what follows two for a host.
     const { pathname, searchParams: query } = new URL(
       (request.url ?? "/").replace(/^\/+/, "/"),
       "http://platform",
@@ -116,6 +119,7 @@ export class LogSockets {
       events: response,
       messageOf: (line) => {
         if (Date.parse(String(line["createdAt"])) < after) return null;
+        // Published clients expect all these members; the platform has no value for the empty ones.
         return {
           build_id: build,
           log_id: line["id"],
@@ -149,6 +153,7 @@ export class LogSockets {
       ["runId", query.get("runID")],
     ] as const)
       if (value !== null && value !== "") filter.set(name, value);
+    // The API limits its pages, so their text needs no limit here.
     const pageOf = async (
       page: Record<string, string>,
     ): Promise<{ logs: Line[]; nextPageToken?: string }> => {
@@ -163,6 +168,7 @@ export class LogSockets {
     const newest = JSON.parse(await textOf(newestPage.response, Number.POSITIVE_INFINITY)) as {
       logs: Line[];
     };
+    // Numbers of lines begin with 1, so 0 is before all lines.
     const lastId = Number(newest.logs[0]?.["lineNumber"] ?? 0);
     const follow = new URLSearchParams(filter);
     follow.set("follow", "true");
@@ -216,6 +222,10 @@ export class LogSockets {
     return { response, end: () => void answer.raw.res.destroy() };
   }
 
+  /**
+   * Sends the stored lines and then the followed ones. Closes with 1000 at the end of the log, 1001
+   * when the API breaks it off, and 1011 after an error.
+   */
   async #send(client: WebSocket, { stored, events, messageOf, end }: Source): Promise<void> {
     const stopPinging = this.#ping(client);
     client
@@ -263,6 +273,7 @@ export class LogSockets {
     return () => cancel();
   }
 
+  /** Passes on a refusal of the API as it is, and makes an answer of any other error. */
   #refuse(socket: Duplex, error: unknown): void {
     const fault =
       error instanceof Fault ? error : new Fault("internal", "The platform's log has the reason.");
@@ -307,7 +318,7 @@ function afterOf(text: string | null): number {
 }
 
 /**
- * The time of a line, with the last digits of the line's number after the milliseconds: clients
+ * The time of a line, with the last six digits of its number after the milliseconds: clients
  * take two lines for the same one when app, run and time are equal.
  */
 function distinctTime(line: Line): string {
@@ -328,7 +339,10 @@ async function textOf(stream: Readable, charactersMax: number): Promise<string> 
   return text;
 }
 
-/** The server-sent events in a stream that have data. */
+/**
+ * The server-sent events in a stream, without those that have no data. An event that the stream
+ * does not name is a `message`, as the standard says.
+ */
 async function* eventsIn(
   stream: Readable,
 ): AsyncGenerator<{ readonly event: string; readonly data: Line }> {

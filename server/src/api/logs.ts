@@ -68,6 +68,8 @@ async function followBuild(call: ApiCall, parts: HandlerParts): Promise<undefine
   const build = buildOf(call);
   await parts.builds.get(build);
   const lastEventId = call.request.headers["last-event-id"];
+  // Last-Event-ID counts first: a browser that reconnects sends it beside its original URL. Lines
+  // are numbered from 1.
   const after = lineNumber(lastEventId) ?? lineNumber(call.query["nextToken"]) ?? 0;
   return await streamEvents(call, parts, async (send, signal) => {
     for await (const lines of parts.buildLogs.follow(build.buildId, { after, signal })) {
@@ -140,6 +142,7 @@ async function followApp(
     let checkedMs = parts.clock.monotonicMs();
     for await (const lines of appLogs.follow(appId, options)) {
       const nowMs = parts.clock.monotonicMs();
+      // There are no lines when `follow` only tells that the app has printed nothing for a while.
       if (lines.length > 0 || nowMs - checkedMs >= checkEveryMs) {
         checkedMs = nowMs;
         await call.admit();
@@ -163,6 +166,7 @@ function linesWanted({ query }: ApiCall) {
   };
 }
 
+/** The time of a parameter, in milliseconds since 1970; null: the query names none. */
 function time(name: string, value: unknown): number | null {
   return typeof value === "string" ? readTime(name, value).getTime() : null;
 }
@@ -179,7 +183,7 @@ function showLine(buildId: BuildId, line: NumberedBuildLine): z.infer<typeof bui
   };
 }
 
-/** A line that an app printed. */
+/** A line that an app printed. A replica has no other name than its id. */
 function showAppLine(line: StoredAppLine): z.infer<typeof appLogPage>["logs"][number] {
   return {
     appId: shownAppId(line.appId),

@@ -25,9 +25,10 @@ import type { HandlerParts } from "./parts.ts";
  */
 const refusalsMax = 300;
 
-/** The maximum size of a body on a route that takes bytes: GitHub sends no larger push event. */
+/** The maximum size of a body on a route that takes bytes, 25 MiB: GitHub sends no larger event. */
 const bytesMax = 26_214_400;
 
+/** The form of an Idempotency-Key: visible ASCII characters. */
 const keyForm = /^[\x21-\x7e]{1,255}$/;
 
 /** The route and the caller of each request whose token was valid. */
@@ -120,6 +121,7 @@ function addPlainRoute(
       const answer = await handleOnce(call, handle, parts);
       // A handler that returns nothing has sent the reply itself.
       if (answer === undefined) return reply;
+      // Such a client takes every other status for a failure.
       const needs200 = route.status === 201 && isOlderClient(request.headers["x-cli-version"]);
       return reply.code(needs200 ? 200 : route.status).send(answer);
     },
@@ -214,6 +216,7 @@ async function recordRefusal(
   const action = attempted?.route.audit ?? null;
   if (attempted === undefined || action === null) return;
   const { caller } = attempted;
+  // Every caller has an id; only the type of actors allows null, for the anonymous one.
   if (!recordLimit.tryTake(actorOf(caller).id ?? "")) {
     log.warn(
       { actor: actorOf(caller).id, action },
@@ -258,7 +261,10 @@ function projectsOfPerson(
     : [null];
 }
 
-/** The maximum number of a person's projects in which one attempt is recorded. */
+/**
+ * The maximum number of a person's projects in which one attempt is recorded. It bounds the rows
+ * that one request can write.
+ */
 const recordedProjectsMax = 200;
 
 /** The project in the path of an operator's request; null: the path names none that exists. */

@@ -160,12 +160,14 @@ const untrusted = {
 
 /** The app's other headers about the body. Whatever they say, browsers save the body as a file. */
 function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<string, string> {
+  // A value with other characters cannot be sent in a header, and is left out.
   const allowed = (name: keyof NonNullable<RunResult["contentFields"]>): string | undefined => {
     const value = contentFields?.[name];
     return value !== undefined && /^[\x20-\x7e]{1,1024}$/.test(value) ? value : undefined;
   };
   const encoding = allowed("content-encoding");
   const language = allowed("content-language");
+  // What follows the first semicolon, such as the file's name, is kept; the type before it is not.
   const file = /;.*$/.exec(allowed("content-disposition") ?? "")?.[0] ?? `; filename="${runId}"`;
   return {
     ...(encoding === undefined ? {} : { "content-encoding": encoding }),
@@ -180,6 +182,7 @@ function contentTypeOf(appType: string | null): string {
   return isAllowed ? appType : "application/octet-stream";
 }
 
+/** The dead runs that a request is for. The contract has validated the values. */
 function choiceOf(call: ApiCall): DeadChoice {
   const { query } = call;
   const status = query["status"] as "failure" | "timeout" | null;

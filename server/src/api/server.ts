@@ -52,6 +52,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     text: tooManyRequests,
   });
   const ignored = new IgnoredNames(parts.log);
+  // What stands later replaces a part of the same name, such as `stopping`.
   const all: HandlerParts = {
     ...useCases,
     ...parts,
@@ -93,7 +94,7 @@ function openInstance({ trustedProxies, hstsSeconds, log, clock }: ApiParts): Fa
   api.decorateRequest("clientAddress", {
     getter(this: FastifyRequest): string {
       const { socket, headers } = this.raw;
-      // Node joins repeated headers into one text.
+      // Node joins repeated headers of this name into one text, so this is never a list.
       return trustedProxies.peerOf(socket).originOf(headers["x-forwarded-for"]?.toString()).address;
     },
   });
@@ -155,6 +156,7 @@ function readForms(api: FastifyInstance): void {
   const type = "application/x-www-form-urlencoded";
   api.addContentTypeParser(type, { parseAs: "string" }, (request, text, done) => {
     const path: string | undefined = request.routeOptions.url;
+    // The set has the type of the table's paths only; the cast lets any path be looked up.
     if (path === undefined || !formPaths.has(path as never)) {
       return done(new Fault("unsupported_media_type", noJson));
     }

@@ -123,6 +123,7 @@ function keysOf({ appId, day, compute, computeTier, pool }: UsageGroup) {
 function showCost(cost: CostOfMonth): z.infer<typeof projectCost> {
   const { discountMicros, coupons, sums } = cost;
   const usageMicros = costOf(sums);
+  // Only statements have corrections.
   const cents = sumInCents({ usage: usageMicros, discounts: discountMicros, corrections: 0n });
   return {
     summary: {

@@ -39,6 +39,7 @@ function secretHandlers(useCases: WebhookUseCases) {
     async listWebhookSecrets(call) {
       const { caller, by } = call;
       const projectId = projectOf(call);
+      // Who may not change the secrets sees only that they exist.
       const isShown = caller !== null && allows(caller, "webhooks.write", projectId);
       const secrets = (await useCases.secrets.list(projectId, by)).map(showSecret);
       const answer: Sent<z.infer<typeof answers.webhookSecretList>[number]>[] = isShown
@@ -148,5 +149,6 @@ function showSecret({
   return { ...shown, secret: secret.reveal() };
 }
 
+// The use cases return these items in the form that the API sends.
 const showDelivery = (item: DeliveryItem): Sent<z.infer<typeof answers.webhookDelivery>> => item;
 const showEndpoint = (item: EndpointItem): Sent<z.infer<typeof answers.webhookEndpoint>> => item;

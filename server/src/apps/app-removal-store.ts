@@ -14,6 +14,7 @@ export type DeletedApp = { readonly id: AppId; readonly projectId: ProjectId };
 
 /** The maximum number of apps in one turn; further ones wait for the next. */
 const appsMax = 1_000;
+/** The reason of builds and runs that end with their app; the API shows it. */
 const cancelReason = "The app was deleted.";
 /** The batch size for rows that may have a body of several megabytes. */
 const bodiesMax = 500;
@@ -79,7 +80,10 @@ export async function readDeleted(db: Db): Promise<DeletedApp[]> {
     .execute();
 }
 
-/** Ends the pending runs of a deleted app; returns how many. Skips locked rows. */
+/**
+ * Ends the pending runs of a deleted app; returns how many. Skips locked rows. The next epoch keeps
+ * an earlier holder of a run's lease from writing.
+ */
 async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> {
   const now = sql`clock_timestamp()`;
   return await changeRows(db)`

@@ -31,6 +31,7 @@ export type AppsOptions = Pick<Foundation, "db" | "sealer"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
+  /** Says why hardware that a request asks for can never be had here. */
   readonly whyNever: WhyNever;
   readonly gitHosts: GitHosts;
 };
@@ -50,7 +51,9 @@ export type AppDetail = store.AppWithState & ShownSettings;
 
 /** Projects have fewer apps; this only bounds the response. */
 const appsMax = 10_000;
+/** Projects run fewer replicas; this only bounds the response, too. */
 const replicasMax = 2000;
+/** Enough to see why replicas ended lately. */
 const endedReplicasMax = 50;
 
 /** Apps of projects. */
@@ -96,6 +99,7 @@ export class Apps {
     const { request, name } = newApp.checked;
     return await this.#options.db.transaction().execute(async (tx) => {
       const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
+      // Null when the request has no registry credentials.
       const dockerAuthSealed =
         request.dockerAuth &&
         this.#options.sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));

@@ -27,7 +27,9 @@ export type CredentialView = Pick<CredentialRow, "host" | "kind" | "username"> &
   readonly updatedAt: Date;
 };
 
+/** Projects use fewer hosts; this only bounds the response. */
 const credentialsMax = 1000;
+/** A private key in PEM or OpenSSH form, which has a line before and after it. */
 const keyForm =
   /^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[\s\S]+-----END [A-Z ]*PRIVATE KEY-----\s*$/;
 

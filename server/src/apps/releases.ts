@@ -26,7 +26,6 @@ export type IsThere = (artifact: releases.Built) => Promise<boolean>;
 export class Releases {
   readonly #db: Db;
   readonly #builds: Pick<BuildReceiver, "endPushes">;
-
   readonly #isThere: IsThere;
 
   constructor(options: {
@@ -85,6 +84,8 @@ export class Releases {
       if (seen === undefined || current?.id !== seen.id || current.rolling !== seen.rolling)
         throw changedMeanwhile();
       const rollOut = await lockRollOut(tx, app);
+      // Going back to the live release during a roll-out means to take the roll-out back. Without a
+      // number, that is what a rollback does then.
       const isTakenBack =
         rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
       const target = isTakenBack
@@ -110,6 +111,7 @@ export class Releases {
     });
   }
 
+  /** The number of the release to go back to by default; null: there is none. */
   async #earlierThan({ appId }: AppKey, number: number | undefined): Promise<number | null> {
     if (number === undefined) return null;
     return await this.#db
@@ -175,6 +177,7 @@ async function findTarget(
   return target;
 }
 
+/** Why the release cannot be made live, as the end of a sentence; null: it can. */
 function whyNotStartable(release: releases.ReleaseRow, live: number): string | null {
   if (release.state === "rolling_out") return "it is being rolled out.";
   if (release.number === live) return "it takes the calls already.";

@@ -10,6 +10,7 @@ export type GitHosts = {
 };
 
 export type FoundRepository = {
+  /** The URL template of the host. */
   readonly template: string;
   /** The owner, which may contain groups: `group/sub`. */
   readonly owner: string;
@@ -24,12 +25,15 @@ type ReadResult =
 /** The parts of the text. `scheme` is `ssh` for git's short form, and empty for `owner/repo`. */
 type ParsedText = { readonly scheme: string; readonly host: string | null; readonly path: string };
 
+/** The maximum length of the text; no host has addresses that are as long. */
 const lengthMax = 500;
+/** The maximum number of names in a path; GitLab nests groups up to 20 deep. */
 const partsMax = 20;
 /** Hosts where an address with more than two names is that of a page of the repository. */
 const hostsWithoutGroups = new Set(["github.com", "bitbucket.org", "codeberg.org", "gitea.com"]);
 /** The form of a name that cannot be an option, a parent folder, or special in a URL. */
 const partForm = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/;
+/** An address: its scheme, its user if there is one, its host and its path. */
 const urlForm = /^(https?|ssh):\/\/(?:([^/]*)@)?([^/@]*)\/(.*)$/is;
 /** Git's own short form of ssh addresses, such as `git@host:owner/repo`. */
 const shortForm = /^([^/@]*)@([^/@:]*):(.*)$/s;
@@ -54,6 +58,7 @@ export function readRepository(text: string, hosts: GitHosts): ReadResult {
     return refusedForm(text);
   const owner = parts.slice(0, -1).join("/");
   const repo = parts.at(-1) ?? "";
+  // With the slash that follows it, "https:/" becomes "https://".
   const address = ["https:/", hostOfTemplate(template), ...foldersOf(template), owner, repo].join(
     "/",
   );
@@ -67,7 +72,7 @@ export function readRepository(text: string, hosts: GitHosts): ReadResult {
 export function repositoryPath(gitRepo: string, hosts: GitHosts): string {
   const read = readRepository(gitRepo, hosts);
   if (read.ok) return `${read.value.owner}/${read.value.repo}`;
-  // The host is no longer allowed.
+  // The host is no longer allowed: removes scheme, user and host, and the end of the path.
   return gitRepo.replace(/^(?:\w+:\/\/[^/]*\/|[^/@]*@[^/:]*:)/, "").replace(/(?:\.git)?\/*$/i, "");
 }
 
@@ -107,6 +112,7 @@ function withoutTemplate(parts: readonly string[], template: string): readonly s
   const folders = foldersOf(template);
   const rest = beginsWith(parts, folders) ? parts.slice(folders.length) : parts;
   const middle = middleOf(template);
+  // The name of the repository is last, and the middle comes before it.
   const owner = rest.slice(0, -1 - middle.length);
   const hasMiddle = owner.length > 0 && beginsWith(rest.slice(owner.length), middle);
   return hasMiddle ? [...owner, ...rest.slice(-1)] : rest;

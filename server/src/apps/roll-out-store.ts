@@ -87,6 +87,7 @@ export async function lockRollOut(
     .where("roll_outs.app_id", "=", appId)
     .where("roll_outs.ended_at", "is", null)
     .executeTakeFirst();
+  // A roll-out that has not ended is running or paused, which the type does not know.
   if (row === undefined || (row.state !== "running" && row.state !== "paused")) return null;
   const { project_id, name, stopped_at: stoppedAt } = app;
   return {
@@ -99,7 +100,7 @@ export async function lockRollOut(
   };
 }
 
-/** Changes the roll-out under way. The caller holds the lock. */
+/** Changes the roll-out under way. The caller holds the lock on the app's row. */
 export async function moveRollOut(
   tx: Tx,
   appId: AppId,
@@ -115,7 +116,10 @@ export async function moveRollOut(
   await notify(tx, "apps", appId);
 }
 
-/** Takes the new release back: all calls go to the live one again. The caller holds the lock. */
+/**
+ * Takes the new release back: all calls go to the live one again. The caller holds the lock on the
+ * app's row.
+ */
 export async function takeBackRollOut(
   tx: Tx,
   { appId }: Pick<CurrentRollOut, "appId">,

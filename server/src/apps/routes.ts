@@ -57,7 +57,9 @@ export type AppRoute = {
 /** A roll-out, as calls and the scheduler see it. */
 export type RouteRollOut = {
   readonly release: NonNullable<AppRoute["live"]>;
+  /** The share of the calls that the release is to get, in percent. */
   readonly share: number;
+  /** When the current step ends, in milliseconds since 1970; null: the roll-out is paused. */
   readonly stepEndsAt: number | null;
 };
 
@@ -84,7 +86,7 @@ export class Routes {
   readonly #byAppId = new Map<AppId, AppRoute>();
   readonly #listeners = new Set<Listener>();
   readonly #unlisten: (() => void)[] = [];
-  /** What a notification has named, and no read has taken yet. */
+  /** What notifications have named, and no read has taken yet. */
   readonly #pending = { everything: false, appIds: new Set<AppId>(), buildIds: new Set<BuildId>() };
   /**
    * By app, the number of the read that produced its entry: an older read that ends later must not
@@ -180,7 +182,7 @@ export class Routes {
       this.#options.log.warn({ err: error, attempt }, "routes could not be read; trying again");
     const options = { ...readRetries, clock: this.#clock, signal, onFailure };
     while (this.#isAnyPending && !signal.aborted) await retry(options, () => this.#readPending());
-    // This is one step with the check, so that nothing can become pending in between.
+    // No await stands between the last check and this line, so nothing becomes pending in between.
     this.#working = undefined;
   }
 
@@ -293,6 +295,7 @@ function toRoute(row: RouteRow): AppRoute {
  * cannot be read.
  */
 function rollOutOf(row: RouteRow): RouteRollOut | null {
+  // `releaseOf` reads the columns of a live release, so the next one's get their names here.
   const { next_settings: settings, next_origins: origins, next_base_settings: base_settings } = row;
   const { request, next_id: release_id, next_build_id: build_id, share } = row;
   const release = releaseOf({ request, release_id, build_id, settings, origins, base_settings });

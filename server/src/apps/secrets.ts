@@ -13,8 +13,10 @@ import { kindOf, shown } from "./refusal.ts";
 import { secretNameRefusal, secretNameWarning } from "./secret-names.ts";
 import * as store from "./secret-store.ts";
 
+/** The maximum number of secrets of a project or of an app: all are in a replica's environment. */
 const secretsMax = 1000;
 const nameForm = /^[A-Za-z0-9_.-]{1,253}$/;
+/** The maximum length of a value, in characters: more than chains of certificates need. */
 const valueLengthMax = 65_536;
 
 /** Maps names to values. */
@@ -116,6 +118,7 @@ export class Secrets {
       await lockProject(tx, scope.projectId);
       const before = this.#open(scope, await store.readSealed(tx, scope));
       // A map, since a secret may have the name of a built-in object property.
+      // Without `old` the secret is new, and without `new` it is removed.
       const changed = new Map<string, { old?: Secret; new?: Secret }>();
       const dropped = [...before].filter(([name]) => !secrets.has(name));
       for (const [name, old] of dropped) changed.set(name, { old });
@@ -147,7 +150,7 @@ export class Secrets {
         action: "secrets.update",
         by,
         resource: resourceOf(scope),
-        // No secret can have this name.
+        // No secret can have this name, since it has a space and parentheses.
         changes: restarts ? { ...changes, "(restarted apps)": { new: apps.length } } : changes,
       });
       return { changed: changed.size, restarted: apps.length, warnings };
@@ -163,6 +166,7 @@ export class Secrets {
     const opened = rows.map(({ project_id: projectId, app_id, ...row }) =>
       this.#open({ projectId, appId: app_id }, [row]),
     );
+    // The rows of the project come first, so an app's secret of the same name replaces them.
     return Object.fromEntries(opened.flatMap((secrets) => [...secrets]));
   }
 

@@ -52,6 +52,7 @@ export type DecidedChange = {
 export function decideChange(input: ChangeInput): DecidedChange {
   const { change, configToml: before, release } = input;
   const { fields, configToml = before, dockerAuth } = change;
+  // A change always has `fields`; its other members are absent unless they are to be changed.
   if (Object.keys(change).length === 1 && Object.keys(fields).length === 0) {
     throw new Fault(
       "malformed",
@@ -88,6 +89,7 @@ export function settingsOfRelease(
   const changing = settingNames.filter((name) => !requires(name, "build"));
   const settings = Object.fromEntries(changing.map((name) => [name, desired.settings[name]]));
   const origins = Object.fromEntries(changing.map((name) => [name, desired.origins[name]]));
+  // A setting that needs no build has the new value and its origin; the others keep theirs.
   return {
     settings: { ...release.settings, ...settings },
     origins: { ...desired.origins, ...release.origins, ...origins },
@@ -156,6 +158,7 @@ function needOf(
     );
   // The settings do not show what these two change.
   const isHidden = changed.includes("config_toml") || changed.includes("dockerAuth");
+  // A build under way uses the settings of its start, so equal values do not mean that it has them.
   if (isChanged("build") && (isHidden || isBuilding || differs("build"))) return "build";
   return isChanged("replica") && (isBuilding || differs("replica")) ? "replica" : "live";
 }

@@ -35,6 +35,7 @@ export type ChangedApp = {
   readonly build: {
     readonly buildId: BuildId;
     readonly number: number;
+    /** The release that the build tries; null: the build first makes its release. */
     readonly releaseNumber: number | null;
   } | null;
 };
@@ -76,6 +77,7 @@ export class SettingsChanges {
     if (seen === undefined) throw noSuchApp(appId);
     const change = withRepository(readChangeRequest(requested.body), this.#options.gitHosts);
     const decided = this.#decide(seen, change);
+    // Without a need, the request changes nothing.
     if (requested.isDryRun || decided.need === null)
       return { ...decided, appName: seen.name, isServed: decided.next !== null, build: null };
     const done = await this.#options.db.transaction().execute(async (tx) => {
@@ -117,6 +119,7 @@ export class SettingsChanges {
     const { projectId, appId, app, change, decided, by } = requested;
     const { need, changed, request, configToml } = decided;
     if (need === "replica" || need === "build") requested.admit();
+    // Null removes the credentials, and undefined keeps them.
     const auth =
       change.dockerAuth &&
       this.#options.sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
@@ -130,6 +133,7 @@ export class SettingsChanges {
     return { appName: app.name, need, changed, isServed, build: await this.#begin(tx, requested) };
   }
 
+  /** Starts the build that the change needs; null: it needs none. */
   async #begin(
     tx: Tx,
     change: Pick<RequestedChange, "projectId" | "appId" | "by"> & {
@@ -162,6 +166,7 @@ export class SettingsChanges {
   }
 }
 
+/** Whether the app's settings are still those that were read before its row was locked. */
 function isSame(seen: ChangeableApp, app: ChangeableApp): boolean {
   return (
     isDeepStrictEqual(seen.request, app.request) &&
@@ -177,6 +182,7 @@ function changedMeanwhile(): Fault {
   );
 }
 
+/** The changes for the audit log. It does not have the earlier credentials, which stay sealed. */
 function changesOf(update: {
   readonly app: ChangeableApp;
   readonly change: ChangeRequest;

@@ -10,11 +10,13 @@ import { shown } from "./refusal.ts";
 /** A value and its source: a field of the body, or a path in a TOML file. */
 export type GivenSetting = {
   readonly value: unknown;
+  /** The field or the path, as sentences name it. */
   readonly path: string;
   readonly isBody: boolean;
 };
 
 export type RulesContext = {
+  /** The value of a field with its source; undefined: no source has the field. */
   readonly source: (field: FieldName) => GivenSetting | undefined;
   /**
    * True once the repository has been read: a field that is still missing then gets its default.
@@ -40,6 +42,7 @@ export function checkRules(settings: AppSettings, context: RulesContext): Checke
 
 function checkReplicas(settings: AppSettings, { source, isComplete }: RulesContext): void {
   const max = source("maxReplicaCount");
+  // The repository's file may still set a higher maximum.
   if (settings.minReplicaCount <= settings.maxReplicaCount || (max === undefined && !isComplete))
     return;
   const path = source("minReplicaCount")?.path ?? "minReplicaCount";
@@ -62,6 +65,7 @@ function checkScaling(settings: AppSettings, { source, isComplete }: RulesContex
       `${targetPath} is ${settings.scalingTarget}, but must be a percentage of at most 100 for the metric ${metric}.`,
     );
   }
+  // These two are not the default, so a source has set the metric. It must bring the minimum, too.
   if (metric !== "cpu_utilization" && metric !== "memory_utilization") return;
   if (settings.minReplicaCount < 1) {
     throw new Fault(
@@ -130,8 +134,10 @@ function checkRuntime(settings: AppSettings, context: RulesContext): CheckedSett
     : checkCortex(settings, context);
 }
 
+/** Checks an app that brings its own server. */
 function checkCustom(settings: AppSettings, { source }: RulesContext): CheckedSettings {
   if (settings.entrypoint.length === 0 && settings.dockerfilePath === null) {
+    // Any other path is that of a table or a Dockerfile, which stands for the value "custom".
     const path = source("runtime")?.path ?? "runtime";
     throw new Fault(
       "invalid",
@@ -159,6 +165,7 @@ function ignoredWithDockerfile(settings: AppSettings): string[] {
     : [`dockerfilePath is ${settings.dockerfilePath}, so ${effects.join(", and ")}.`];
 }
 
+/** The settings that have an effect only if an app brings its own server. */
 const customOnly = [
   "entrypoint",
   "dockerfilePath",
@@ -167,6 +174,7 @@ const customOnly = [
   "keepPathPrefix",
 ] as const;
 
+/** Checks an app that the platform serves: settings for apps with their own server are removed. */
 function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext): CheckedSettings {
   const isRuntimeKnown = isComplete || source("runtime") !== undefined;
   const warnings: string[] = [];
@@ -194,6 +202,7 @@ function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext
   return { settings: { ...settings, ...unset }, warnings };
 }
 
+/** Whether the value is the same as none: null, false, or an empty text or list. */
 function isUnset(value: AppSettings[(typeof customOnly)[number]]): boolean {
   return value === null || value === false || (value !== true && value.length === 0);
 }

@@ -54,6 +54,7 @@ export type GivenSettings = Partial<AppSettings> & { readonly name: string };
 /** Throws `Fault("invalid")` with the field, the given value and the allowed values. */
 export function resolveSettings(input: SettingsInput): ResolvedSettings {
   const { body, providers, settled } = input;
+  // `files` has the values of both files, `repository` all those of the repository's file.
   const { files, repository, warnings } = readFiles(input);
   const isComplete = input.repositoryToml !== undefined;
   const resolved = settled
@@ -113,17 +114,20 @@ export function liveSettings(
 ): Pick<ResolvedSettings, "settings" | "origins"> {
   const givenValues = new GivenValues({ body, files: release.files, providers: [] });
   const settings: Record<string, unknown> = { ...release.settings };
+  // The stored origins come last, since they count where the release has them.
   const origins: Record<string, SettingOrigin> = { ...originsOf(givenValues), ...release.origins };
   const liveNames = settingNames.filter((name) => appFields[name].change === "live");
   for (const name of liveNames) {
     const source = givenValues.source(name);
     const isAllowed =
       source === undefined || fieldSchema(appFields[name]).safeParse(source.value).success;
-    // A default that the build found out, such as the branch, must not be replaced.
+    // A default that the build found out, such as the branch, must not be replaced. Without stored
+    // origins, any value may be one.
     const keepsOwnValue =
       source === undefined && (release.origins === null || release.origins[name] === "default");
     if (keepsOwnValue || !isAllowed) continue;
     origins[name] = source?.origin ?? "default";
+    // The API has removed its value since the build: `withDefaults` adds the default again.
     if (source === undefined) delete settings[name];
     else settings[name] = source.value;
   }
@@ -137,6 +141,7 @@ function originsOf(
 ): SettingOrigins {
   const names = [...settingNames.filter(isAsGiven), ...fileSettingNames];
   const byDefault = settingNames.map((name) => [name, "default"]);
+  // A later entry replaces an earlier one of the same name.
   return Object.fromEntries([
     ...byDefault,
     ...names.map((name) => [name, givenValues.source(name)?.origin ?? "default"]),
@@ -153,6 +158,7 @@ function overridden(repository: FileSettings, layers: Layers): string[] {
     const used = givenValues.source(name as FieldName);
     if (used === undefined || used.origin === "repository" || isDeepStrictEqual(used.value, value))
       continue;
+    // A table is too long for a sentence, which then has only its path.
     const isTable = typeof value === "object" && !Array.isArray(value);
     const what = isTable ? path : `${path} is ${shown(value)}, which`;
     const other = isTable ? "it too" : `${shown(used.value)}`;
@@ -283,6 +289,7 @@ function assemble(givenValues: GivenValues): AppSettings {
     compute: asList(values.compute ?? appFields.compute.default),
     gitPath: plainPath(values.gitPath ?? appFields.gitPath.default),
     storagePath: values.storagePath?.replace(/\/$/, "") ?? null,
+    // An empty path names no Dockerfile.
     dockerfilePath: plainPath(values.dockerfilePath ?? "") || null,
     pythonVersion: pythonVersion(
       values.pythonVersion ?? appFields.pythonVersion.default,
@@ -303,7 +310,9 @@ const tableDefaults = Object.fromEntries(
 
 /** Adds a default for each missing setting. */
 export function withDefaults(settings: GivenSettings): AppSettings {
+  // The first type decides: `settings-rules.ts` refuses a list that mixes CPU with others.
   const isCpu = (settings.compute ?? appFields.compute.default)[0] === "CPU";
+  // A replica with a GPU does one call at a time unless its app says that it can do more.
   const replicaConcurrency = settings.replicaConcurrency ?? (isCpu ? 100 : 1);
   return {
     ...tableDefaults,
@@ -348,6 +357,10 @@ function pythonVersion(written: string, givenValues: GivenValues): string {
   return version;
 }
 
+/**
+ * The command as a list of words. An entry that is alone is a whole command line, and is split as a
+ * shell would.
+ */
 function entrypoint(written: readonly string[], givenValues: GivenValues): readonly string[] {
   const [only] = written;
   if (written.length !== 1 || only === undefined) return written;

@@ -24,9 +24,11 @@ export type TomlSettings = {
   /** The values of the file by field, not yet checked. */
   readonly values: ReadonlyMap<FieldName, unknown>;
   readonly commands: Readonly<Partial<Record<CommandKind, readonly string[]>>>;
+  /** The packages that the file lists itself, by kind. */
   readonly packages: Readonly<Partial<Record<PackageKind, PackageVersions>>>;
+  /** The files that list packages, by kind. */
   readonly paths: Readonly<Partial<Record<PackageKind, string>>>;
-  /** Absent: the file does not mention groups. */
+  /** The groups of pyproject.toml. Absent: the file does not mention groups. */
   readonly groups?: readonly string[];
   /** Sentences for the app's owner about what was not understood or not used. */
   readonly warnings: readonly string[];
@@ -34,11 +36,13 @@ export type TomlSettings = {
 
 type CommandKind = "preBuildCommands" | "shellCommands";
 
+/** The fields that a file can set, by the path of their key. */
 const fieldsByPath = new Map(
   fieldNames
     .map((name): [string | null, FieldName] => [appFields[name].toml, name])
     .filter((entry): entry is [string, FieldName] => entry[0] !== null),
 );
+/** The paths of these keys by the name of the field in lower case, for hints. */
 const pathsByField = new Map([...fieldsByPath].map(([path, name]) => [name.toLowerCase(), path]));
 const commandsByPath = new Map<string, CommandKind>([
   ["deployment.pre_build_commands", "preBuildCommands"],
@@ -48,7 +52,10 @@ const commandsByPath = new Map<string, CommandKind>([
 const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
 /** The table beside `cerebrium` for settings that other platforms with this format do not have. */
 const ownTable = "slipway";
-/** Paths of keys whose tables are known; `any` stands for any key. */
+/**
+ * Paths of keys whose tables are known. In `runtime.cortex.any`, `any` stands for any key: that
+ * table has a meaning, but none of its keys must.
+ */
 const keyPaths = [
   ...fieldsByPath.keys(),
   ...commandsByPath.keys(),
@@ -200,6 +207,7 @@ class Reader {
     return list.filter((line) => line.trim() !== "");
   }
 
+  /** Throws `Fault("invalid")` when packages of one kind are listed and named by a file, too. */
   #refuseTwoForms(): void {
     for (const kind of packageKinds) {
       const isInline = Object.keys(this.#packages[kind] ?? {}).length > 0;
@@ -257,8 +265,10 @@ class Reader {
   }
 }
 
+/** The maximum number of warnings about one file; a reader needs no more to see what is wrong. */
 const warningsMax = 50;
 
+/** The key for a sentence, short and on one line: TOML allows any text as a key. */
 function oneLine(name: string): string {
   return /^[\w.-]{1,80}$/.test(name) ? name : JSON.stringify(name.slice(0, 80));
 }

@@ -39,6 +39,7 @@ type Deployment = {
     add(tx: Tx, build: BuildRef): Promise<void>;
   };
 };
+/** The parts of a build that depend on whether the app is new. */
 type BuildInput = Pick<NewUpload, "appId" | "cause" | "request" | "configToml">;
 type Options = Omit<AppsOptions, "builds" | "gitHosts"> & {
   readonly builds: Pick<BuildReceiver, "receiveUpload">;
@@ -156,6 +157,7 @@ export class UploadDeployments {
     if (isChanged) requires("apps.update");
     const settings = { request, configToml: hasRepository ? app.config_toml : configToml };
     await writeSettings(tx, appId, { ...settings, dockerAuthSealed: sealed });
+    // Fields that repeat the stored values are not recorded as changes.
     const changes = requestChanges({ ...checked.request, fields: isChanged ? fields : {} });
     const entry = { projectId, action: "build.create", by, changes } as const;
     await record(tx, { ...entry, resource: { type: "app", id: appId, name: checked.name } });
@@ -163,6 +165,7 @@ export class UploadDeployments {
     return { appId, cause: "deploy", request, configToml };
   }
 
+  /** The sealed registry credentials; undefined: the request has none, and stored ones stay. */
   #seal(appId: AppId, { dockerAuth }: CreateRequest): string | undefined {
     return dockerAuth === null
       ? undefined
