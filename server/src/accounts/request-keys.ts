@@ -11,7 +11,7 @@ import * as store from "./request-key-store.ts";
 export type KeyedRequest = {
   readonly caller: Caller;
   readonly key: string;
-  /** The parts of the request that must be the same in a repetition. */
+  /** The method, the path and the body, which must be the same in a repetition. */
   readonly content: string;
 };
 
@@ -102,6 +102,7 @@ export class RequestKeys {
   ): Promise<Answered> {
     const { db, sealer } = this.#parts;
     const row = await store.readKey(db, id);
+    // The first request freed the key just now, since it was refused: another try may be the first.
     if (row === undefined) throw running();
     if (!row.request_hash.equals(repetition.request_hash)) throw reused();
     if (row.answer_sealed === null) throw repetition.isRunning ? running() : unfinished();

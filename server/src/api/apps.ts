@@ -100,6 +100,7 @@ export function showCreated(
 
 type Detail = z.infer<typeof answers.appDetail>;
 
+/** An app with its settings. Published clients read most numbers as texts. */
 function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Detail, "waitReason"> {
   const { settings } = app;
   return {

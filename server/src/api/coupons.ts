@@ -64,6 +64,7 @@ function wishOf(call: ApiCall): CouponWish {
   return {
     ...(body as unknown as Omit<CouponWish, "expiration_at" | "plans">),
     expiration_at: expiration === null ? null : readTime("expiration_at", expiration),
+    // A coupon that names no plan is for all of them.
     plans: plans.length === 0 ? null : plans,
   };
 }

@@ -68,8 +68,8 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
     void reply.header("retry-after", String(fault.retryAfterSeconds));
   if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
   // After an oversized body Fastify would close the connection. If bytes are still unread, closing
-  // resets the connection, and the answer is lost. Without the condition, node would send no such
-  // field even when the platform stops and the connection ends.
+  // resets the connection, and the answer is lost. The condition is needed, since after a removal
+  // Node does not send its own `connection: close` when the platform stops, either.
   if (reply.hasHeader("connection")) void reply.removeHeader("connection");
   return reply
     .code(status)
@@ -77,7 +77,10 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
     .send({ message: fault.message });
 }
 
-/** Whether the database refused to add something to a project because the project was deleted. */
+/**
+ * Whether the database refused to add something to a project because the project was deleted. 23503
+ * is PostgreSQL's code for a row that refers to none.
+ */
 function isDeletedProject(code: string, error: unknown): boolean {
   return (
     code === "23503" && (error as { readonly constraint?: unknown }).constraint === "live_project"
@@ -93,8 +96,8 @@ function isClientDisconnect(error: unknown): boolean {
 }
 
 /**
- * Whether the database cannot be reached: connection errors of Node and PostgreSQL (refused, reset,
- * shutdown, too many connections), and errors of the connection pool, which have no code.
+ * Whether the database cannot be reached: connection errors of Node and PostgreSQL (refused, reset, no
+ * socket, shutdown, too many connections), and errors of the connection pool, which have no code.
  */
 function isDatabaseUnreachable(code: string, error: unknown): boolean {
   if (/^(?:ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|08\w{3}|57P0\d|53300)$/.test(code)) return true;

@@ -80,6 +80,7 @@ async function stream(
 ): Promise<undefined> {
   const { request, reply } = call;
   const response = takenOver(reply);
+  // The last header keeps nginx from buffering the events.
   response.writeHead(200, {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-store",
@@ -104,6 +105,10 @@ async function stream(
   return undefined;
 }
 
+/**
+ * Writes a text, and waits until the client has read enough of what was written before. Rejects
+ * when the client is gone or too slow, or the platform stops.
+ */
 async function write(response: ServerResponse, text: string, signal: AbortSignal): Promise<void> {
   if (signal.aborted || response.write(text)) return;
   await once(response, "drain", {
@@ -114,6 +119,7 @@ async function write(response: ServerResponse, text: string, signal: AbortSignal
 function startHeartbeat(response: ServerResponse, clock: Clock): { stop(): void } {
   let cancel = (): void => undefined;
   const beat = (): void => {
+    // Heartbeats for a client that reads nothing would only pile up.
     if (!response.writableNeedDrain) response.write(": still here\n\n");
     cancel = clock.after(heartbeatMs, beat);
   };

@@ -15,6 +15,7 @@ type SentFile = { readonly name: string; readonly handle: FileHandle; readonly s
 type ByteRange = { readonly first: number; readonly last: number };
 type SendingParts = Pick<HandlerParts, "clock" | "stopping">;
 
+/** How much of the file is read at once. */
 const chunkBytes = 262_144;
 
 /**
@@ -30,6 +31,7 @@ export async function sendFile(
   const { size } = stats;
   const etag = etagOf(stats);
   const { range: rangeHeader, "if-range": ifRange } = request.headers;
+  // A client that has a part of another version of the file gets all of this one.
   const isRangeValid = ifRange === undefined || ifRange === etag;
   const range = isRangeValid ? readRange(rangeHeader, size) : "all";
   void reply.headers({
@@ -72,6 +74,7 @@ export async function sendBytes(
   await pipeline(bytes, response, { signal: stopping }).catch(() => response.destroy());
 }
 
+/** A replaced file has another inode, and a changed one usually another time or size. */
 function etagOf({ ino, mtimeMs, size }: Stats): string {
   const numbers = [ino, mtimeMs, size].map((number) => Math.round(number).toString(36));
   return `"${numbers.join("-")}"`;
@@ -84,6 +87,7 @@ function etagOf({ ino, mtimeMs, size }: Stats): string {
 function readRange(header: string | undefined, size: number): ByteRange | "all" | "none" {
   const [, first = "", last = ""] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? "") ?? [];
   if (first === "" && last === "") return "all";
+  // Without a first byte, the header asks for that many bytes at the end of the file.
   const range =
     first === ""
       ? { first: Math.max(0, size - Number(last)), last: size - 1 }

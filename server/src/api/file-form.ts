@@ -17,6 +17,7 @@ type Form<Stored> = {
   readonly take: (file: Readable, signal: AbortSignal) => Promise<Stored>;
 };
 
+/** Bounds of a form, which needs only two parts with a few headers. */
 const limits = { fields: 4, files: 4, parts: 8, headerPairs: 50, fieldNameSize: 100 };
 
 /**
@@ -62,6 +63,7 @@ export async function readFileForm<Stored>(
     if (!ended.aborted) failed.abort(incomplete(error));
     // A partly stored file is removed before the caller gets the answer.
     await Promise.allSettled([parts.data, parts.file]);
+    // The reason is the first error, or why `signal` was aborted.
     throw ended.reason;
   }
   if (parts.file === null)

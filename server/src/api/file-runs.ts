@@ -74,6 +74,7 @@ async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof f
 async function receiveForm(call: ApiCall, { fileRuns, uploads, clock, stopping }: HandlerParts) {
   const { headers } = call.request;
   const length = Number(headers["content-length"] ?? 0);
+  // The program stands beside the client's files, and runs one of them.
   const others = { "main.py": fileRunEntry };
   const broken = new AbortController();
   const cancelTimeout = clock.after(uploadMs, () =>

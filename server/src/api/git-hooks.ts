@@ -22,6 +22,7 @@ import type { HandlerParts } from "./parts.ts";
 
 /** How many large events, of up to 25 MB each, may be in memory at once, and how many may wait. */
 const largeEventBounds = { max: 4, ownerMax: 1, ownerWaitingMax: 16, what: "large push events" };
+/** How long a large event may wait for a slot. */
 const waitMs = 5_000;
 /**
  * Events up to this size need no slot, as other JSON bodies need none: their slow senders hold up
@@ -60,6 +61,7 @@ function receiver(parts: HandlerParts): Handler {
   const hooks = new WeakMap<FastifyRequest, HookRow>();
   const receive = async ({ request }: ApiCall): Promise<object> => {
     const hook = must(hooks.get(request), "the hook was admitted");
+    // A request without a body counts as one with an empty body.
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
     const { headers, clientAddress: client } = request;
     const { id, verdict, reason } = await gitHooks.receive(hook, { headers, body, client });
@@ -88,6 +90,7 @@ function receiver(parts: HandlerParts): Handler {
   return Object.assign(receive, { beforeBody });
 }
 
+/** Whether the request says that its body is small. A body that is sent in chunks has no length. */
 function isSmall({ headers }: FastifyRequest): boolean {
   return (
     headers["transfer-encoding"] === undefined &&

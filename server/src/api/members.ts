@@ -59,11 +59,13 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
     async createInvitation(call) {
       const projectId = projectOf(call);
       const body = bodyOf(call);
+      // The route needs a token, so the actor has an id.
       callerLimit.take(call.by.actor.id ?? "");
       projectLimit.take(projectId);
       const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
       const created = await invitations.create(wish, requesterOf(call));
       const link = invitationPage(urls(), created.secret);
+      // Null when the platform sends no mail: the caller then passes the link on.
       postMail?.(mailOf(created, link));
       return {
         ...showInvitation(created.invitation),
@@ -82,6 +84,7 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
     },
     async acceptInvitation(call) {
       const { token, name, password } = bodyOf(call);
+      // The route is public. With a token, the person who is signed in accepts.
       const hasToken = call.request.headers.authorization !== undefined;
       return await invitations.accept({
         secret: new Secret(String(token)),
@@ -117,6 +120,7 @@ function mailOf({ invitation, projectName }: CreatedInvitation, link: string): M
   };
 }
 
+// The use cases return both in the form that the API sends.
 const showMember = (member: Member): Sent<z.infer<typeof answers.member>> => member;
 const showInvitation = (invitation: Invitation): Sent<z.infer<typeof answers.invitation>> =>
   invitation;

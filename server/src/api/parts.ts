@@ -46,6 +46,7 @@ import type { Urls } from "./urls.ts";
 export type ApiParts = {
   /** The use cases that `useCases(…)` of `#apps/use-cases.ts` returns. */
   readonly useCases: UseCases;
+  /** Finds out who sends a request, by its token. */
   readonly tokens: ApiAuthenticator;
   /** The key of a project's owner, for limits that all projects of an owner share. */
   readonly ownerKeyOf: OwnerKeyOf;
@@ -53,6 +54,7 @@ export type ApiParts = {
   readonly keyUseCases: SigningKeyUseCases;
   /** The idempotency keys of requests that create something. */
   readonly requestKeys: Pick<RequestKeys, "once">;
+  /** The public keys, with which others verify the platform's tokens. */
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly uploads: Pick<Uploads, "progress" | "receive" | "filesOf" | "stage" | "use" | "discard">;
   readonly fileRuns: FileRuns;
@@ -76,11 +78,12 @@ export type ApiParts = {
   readonly people: People;
   /** Called for each answer, because the port is known only once the platform listens. */
   readonly urls: () => Urls;
+  /** The maximum number of deployments per minute of one project. */
   readonly deploysPerMinute: number;
   /** The maximum number of requests per minute of one token or person. */
   readonly requestsPerMinute: number;
   readonly trustedProxies: TrustedProxies;
-  /** For `Strict-Transport-Security` of encrypted answers; 0: they have none. */
+  /** The `max-age` of `Strict-Transport-Security` in encrypted answers; 0: no such header is sent. */
   readonly hstsSeconds: number;
   /** The checks behind `/healthz` and `/readyz`. */
   readonly health: {

@@ -34,6 +34,7 @@ export function providerHandlers(api: HandlerParts) {
     async listSignInMethods(call) {
       const accounts = await people.providers.accountsOf(personCallerOf(call).personId);
       return {
+        // A password is stored as an account of this provider.
         hasPassword: accounts.some(({ provider_id }) => provider_id === "credential"),
         providers: people.providers.offers().map((offer) => {
           const account = accounts.find(({ provider_id }) => provider_id === offer.id);
@@ -92,9 +93,7 @@ function locationOf({ done, returnTo }: VisitEnd): string {
   return `${returnTo}#challenge=${encodeURIComponent(done.challenge.reveal())}`;
 }
 
-/**
- * The cookie of the visit, the only one that the return from a provider needs; null: none was sent.
- */
+/** The cookie of the visit, as `name=value`; null: none was sent. */
 function visitCookie({ request }: ApiCall): string | null {
   const parts = (request.headers.cookie ?? "").split(";").map((part) => part.trim());
   return parts.find((part) => /^(?:__Secure-)?slipway\.state=/.test(part)) ?? null;

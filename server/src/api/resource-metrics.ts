@@ -51,6 +51,7 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
     const byTime = new Map(points.map((point) => [point.at, show(point)]));
     return { name, data: times.map((at) => byTime.get(at) ?? null) };
   };
+  // Points without a replica are those of the whole app.
   const app = chart.points.filter(({ replicaId }) => replicaId === "");
   const pointsByReplica = Map.groupBy(
     chart.points.filter(({ replicaId }) => replicaId !== ""),
@@ -101,6 +102,7 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
   };
 }
 
+/** The number of samples in the points, which grows with the time that the replica ran. */
 function samplesOf(points: readonly UsePoint[]): number {
   return points.reduce((total, { samples }) => total + samples, 0);
 }

@@ -6,6 +6,7 @@ import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 
 const path = "/v2/auth";
+/** As long as a session lasts without use. */
 const maxAgeSeconds = 30 * 24 * 3600;
 /** The longest lifetime that browsers allow. */
 const deviceMaxAgeSeconds = 400 * 24 * 3600;
@@ -69,6 +70,7 @@ function valueOf(request: FastifyRequest, name: string): string | null {
  */
 export function requireOwnPage(request: FastifyRequest, baseUrl: string): void {
   const { "sec-fetch-site": site, origin, host } = request.headers;
+  // Browsers send `none` when a person, and no page, opened the address.
   const isOwnPage =
     site === undefined
       ? isOwnOrigin(origin, host, baseUrl)

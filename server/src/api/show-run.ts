@@ -6,9 +6,12 @@ import type { RunRow } from "#runs/run-list-store.ts";
 
 /** How long each phase has lasted; the phase of a run that has not ended lasts until now. */
 type Spans = {
+  /** When the wait for a replica began and ended; null: it has not. */
   readonly waitStartedAt: Date | null;
   readonly waitEndedAt: Date | null;
+  /** The time until a platform took the run up. */
   readonly pendingMs: number;
+  /** The time in the line for a replica. */
   readonly slotMs: number;
   readonly executionMs: number;
   readonly totalMs: number;
@@ -35,6 +38,7 @@ export function showRun(
     containerId: row.replica_id,
     containerStartedAt: text(row.replica_started_at),
     createdAt: acceptedAt,
+    // A path begins with a slash, so its first name is the second part.
     functionName: row.path.split("/")[1] ?? "",
     id: row.id,
     ip: row.client_address,
@@ -72,7 +76,8 @@ export function showRun(
 
 /**
  * The phases of an async run: pending (no platform works on it), queued (in the line for a
- * replica), running. A run that was retried has the phases of its latest attempt.
+ * replica), running. A run that was retried is queued and running as in its latest attempt; its
+ * earlier attempts count as pending.
  */
 function spansOfRun(row: RunRow, nowMs: number): Spans {
   const acceptedMs = row.accepted_at.getTime();
@@ -81,6 +86,7 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
   const startedAt = isWaiting ? null : row.started_at;
   const startedMs = startedAt?.getTime() ?? endMs;
   const queuedAtMs = row.queued_at?.getTime() ?? startedMs;
+  // A run that is pending, perhaps again, has been so until now; another was until it was queued.
   const queuedMs = Math.min(row.state === "pending" ? endMs : queuedAtMs, startedMs);
   return {
     waitStartedAt: row.queued_at,
@@ -112,6 +118,7 @@ function isEndWithoutSuccess({ state, ended_at: endedAt }: RunRow): boolean {
   return endedAt !== null && state !== "success";
 }
 
+/** The latest of the run's times; those that it lacks count as 1970. */
 function latest(row: RunRow): Date {
   const times = [
     row.accepted_at,
@@ -127,6 +134,7 @@ function text(time: Date | null): string | null {
   return time?.toISOString() ?? null;
 }
 
+/** Times come from several clocks, so one that is later may have the smaller value. */
 function atLeast0(ms: number): number {
   return Math.max(0, ms);
 }

@@ -45,6 +45,7 @@ ${totalTable(content)}
 
 type Content = Statement["content"];
 
+/** What the lines of the usage name as their source; builds are counted instead. */
 const sourceNames = { run: "replicas", storage: "persistent storage" };
 
 function usageTable({ lines, usageMicros }: Content): string {
@@ -121,6 +122,7 @@ function table({ caption, head, rows, texts, sum }: Table): string {
     });
     return `<tr>${markup.join("")}</tr>`;
   };
+  // The sum stands in the last column, after empty cells.
   const foot =
     sum === null ? "" : `<tfoot>${row([...head.slice(1).map(() => ""), sum], "td")}</tfoot>`;
   const body = rows.map((cells) => row(cells, "td")).join("");

@@ -55,6 +55,7 @@ export class Builds {
   async cancel(ref: BuildRef, by: By): Promise<BuildRow> {
     await this.#db.transaction().execute(async (tx) => {
       const { status } = await this.#receiver.requestCancel(tx, ref);
+      // A build that has begun ends by itself a moment later.
       const changes = { status: { new: status === "cancelled" ? status : "asked to end" } };
       await record(tx, {
         projectId: ref.projectId,

@@ -96,6 +96,10 @@ export function withoutNulls(
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
 }
 
+/**
+ * The value of a field. A number that was sent as a text becomes a number where the field allows
+ * that. Throws `Fault("invalid")` for an unknown field.
+ */
 function readValue(name: string, value: unknown): unknown {
   if (!Object.hasOwn(appFields, name)) throw unknownField(name);
   const field: Field = appFields[name as FieldName];
@@ -110,6 +114,7 @@ function unknownField(name: string): Fault {
   return new Fault("invalid", `${shown(name)} is not a field of this request${ending}`);
 }
 
+/** The checked text; null and undefined stay what they are. Throws `Fault("invalid")`. */
 function readText(name: "config_toml" | "dockerAuth", value: unknown): string | null | undefined {
   if (value === undefined || value === null) return value;
   const row = appFields[name];

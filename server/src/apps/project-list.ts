@@ -21,6 +21,7 @@ import { lockAppsOf, markAppsDeleted } from "./app-removal-store.ts";
 
 type ProjectView = Sent<z.infer<typeof projectDetail>>;
 
+/** The maximum number of projects that an operator sees; it bounds the response. */
 const projectsMax = 10_000;
 
 /**
@@ -90,6 +91,7 @@ export class ProjectList {
       const id = await createProject(tx, { name, ownerId, by, ownedMax: this.#ownedMax });
       const row = await findProject(tx, id);
       if (row === null) throw noSuchProject();
+      // The caller's roles were read before the project existed, so `viewOf` finds none.
       return { ...viewOf(row, caller), role: ownerId === null ? null : ("owner" as const) };
     });
     if (ownerId !== null) this.#personChanged(ownerId);

@@ -51,6 +51,7 @@ export class RollOuts {
   }
 }
 
+/** The audit action of each order. */
 const actions = {
   pause: "rollout.pause",
   resume: "rollout.resume",
@@ -60,7 +61,7 @@ const actions = {
 
 /**
  * Ends a roll-out after its last step, or before it when a person asks for that: the new release
- * takes all calls. The caller holds the lock.
+ * takes all calls. The caller holds the lock on the app's row.
  */
 export async function finishRollOut(
   tx: Tx,
@@ -96,6 +97,7 @@ async function carryOut(
           "conflict",
           `The roll-out of the app ${shownAppId(appId)} is already paused.`,
         );
+      // The step of a running roll-out always has an end, which the type does not know.
       const leftMs = Math.round(Math.max(0, (stepEndsAt?.getTime() ?? nowMs) - nowMs));
       return await store.moveRollOut(tx, appId, {
         state: "paused",

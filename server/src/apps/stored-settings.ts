@@ -65,6 +65,7 @@ export function corsBeforeRelease(
   request: unknown,
   latestBuild: unknown,
 ): CorsSettings | undefined {
+  // The request stands last, so its values replace those of the build.
   const parts = [latestBuild, request].map(
     (stored) => corsSchema.safeParse(withoutNulls(stored ?? {})).data,
   );
@@ -90,10 +91,12 @@ const filesSchema = z.record(
   z.object({ value: z.unknown(), path: z.string(), origin: z.enum(["config_toml", "repository"]) }),
 );
 
+/** The types of values by the kind of their field. */
 const scalars = { text: z.string(), boolean: z.boolean(), number: z.number(), integer: z.int() };
 const packages = z.record(z.string(), z.string());
 const path = z.string().optional();
 
+/** As in `GivenSettings`, all but the name may be missing. The cast gives the types of the table. */
 const schema = z.object({
   ...Object.fromEntries(
     contract.settingNames.map((name) => [name, storedValue(appFields[name]).optional()]),
