@@ -12,6 +12,7 @@ import type { AccountRows, TokenRow } from "./token-store.ts";
  */
 export type TokenState = "active" | "expired" | "revoked";
 
+/** The last use of a token; `address` is null when it is not known. */
 export type LastUse = { readonly at: Date; readonly address: string | null };
 
 /** One token as shown. An account is shown with these fields, too. */
@@ -46,6 +47,7 @@ export function accountView(
   const newest = must(tokens[0], "an account has a token");
   const views = tokens.map((row) => tokenView(row, nowMs));
   const states = new Set(views.map((view) => view.state));
+  // A token that was never used adds nothing.
   const lastUses = views.flatMap((view) => view.lastUse ?? []);
   return {
     id: accountId,

@@ -19,6 +19,7 @@ export type Authentication = Caller | Fault | null;
 export class Authenticator {
   readonly #check: Check;
   readonly #uses: Pick<TokenUses, "note">;
+  /** Counts failed tries by network address, and by the id of a token that has ended. */
   readonly #failed: RateLimit;
 
   constructor(parts: {
@@ -42,6 +43,7 @@ export class Authenticator {
     const caller = this.#check.cached(token);
     if (caller === null) return this.#refuse(token, address);
     if (caller !== undefined) return this.#admit(caller, address);
+    // Bad tokens from the same address must not keep a token from being looked up again.
     if (this.#check.wasValid(token)) return undefined;
     return this.#failed.refusal(networkOf(address)) ?? undefined;
   }

@@ -10,6 +10,7 @@ export type OwnerKeyOf = (projectId: ProjectId) => Promise<string>;
 
 /** How long a key is cached. A project whose owner has changed keeps the old key for as long. */
 const freshMs = 60_000;
+/** The maximum number of projects whose keys are cached. */
 const projectsMax = 10_000;
 
 type CachedKey = { readonly key: Promise<string>; readonly untilMs: number };

@@ -14,7 +14,7 @@ export type Rights =
 /** The rights of a token for calling apps. */
 export const callingRights: Rights = { role: null, permissions: ["apps.call"] };
 
-/** The rights stored in a row. */
+/** The rights stored in a row. A stored permission that cannot be chosen grants nothing. */
 export function rightsOf(row: {
   readonly role: Role | null;
   readonly permissions: readonly string[] | null;

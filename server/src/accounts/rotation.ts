@@ -31,6 +31,7 @@ export function planRotation(rotation: {
   const { tokens, newest, wantedEnd, overlapMs, nowMs } = rotation;
   const active = tokens.filter((token) => isActive(token, nowMs));
   const ids = active.map((token) => token.id);
+  // A valid token besides the newest one means that an earlier overlap goes on.
   const previous = active.find((token) => token.id !== newest.id);
   if (overlapMs > 0 && previous !== undefined) {
     const until = previous.expires_at?.toISOString() ?? "it is revoked";

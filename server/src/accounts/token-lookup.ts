@@ -6,7 +6,7 @@ import type { Caller, TokenCaller } from "./caller.ts";
 import type { TokenClaims } from "./token-claims.ts";
 import { tokenById, type TokenRow } from "./token-store.ts";
 
-/** A caller, and the latest time until which the token is valid. */
+/** A caller, and when the token ends, if it is not revoked earlier. */
 export type Found = { readonly caller: Caller; readonly expiresAtMs: number };
 
 /**

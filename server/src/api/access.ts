@@ -61,6 +61,7 @@ export async function authorize(
       : `not allow this: it lacks the permission ${route.access}`;
   const callerText =
     caller.kind === "person" ? `The session of "${caller.email}"` : `The token "${caller.name}"`;
+  // Without a text about limits, there are two spaces in a row.
   throw new Fault("forbidden", `${callerText} ${limitText} does ${refusal}.`.replace(/ +/g, " "));
 }
 

@@ -58,6 +58,7 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
   } satisfies Handlers;
 }
 
+/** The account; `token` is undefined when it is not shown. The source says which keys have one. */
 function show(account: AccountView, token: Secret | undefined): z.infer<typeof apiKey> {
   const source = token === undefined ? "slipway" : "cerebrium_jwt";
   return {

@@ -37,6 +37,7 @@ export function buildHandlers({ builds, urls }: HandlerParts) {
           "commit and branch are both given, but a build is of one of them: leave one out.",
         );
       }
+      // Null and an empty text add nothing.
       const source = {
         ...(commit && { commit: String(commit) }),
         ...(branch && { branch: String(branch) }),

@@ -30,6 +30,7 @@ export function containerHandlers({ apps, replicaUses, clock }: HandlerParts) {
   } satisfies Handlers;
 }
 
+/** The states of replicas in the words of published clients. */
 const containerStates = {
   starting: "PENDING",
   ready: "RUNNING",
@@ -53,6 +54,7 @@ function showContainer(
     containerState: containerStates[container.state],
     timestamp: container.created_at.toISOString(),
     containerStartTimestamp: startedAt?.toISOString() ?? null,
+    // Only replicas that have not stopped are shown like this.
     containerTerminationTimestamp: null,
     containerRunningTimeMs: startedAt === null ? 0 : Math.max(0, now - startedAt.getTime()),
     // A replica that ends is replaced, never restarted.
@@ -89,6 +91,7 @@ function showEnded(row: ReplicaRow): z.infer<typeof containers.endedContainerLis
     buildId: row.build_id,
     createdAt: row.created_at.toISOString(),
     startedAt: row.started_at?.toISOString() ?? null,
+    // A stopped replica always has the time of its stop, which the type does not know.
     endedAt: (row.stopped_at ?? row.created_at).toISOString(),
     startedFor: row.is_trial ? "trial" : "calls",
     reason: row.reason,

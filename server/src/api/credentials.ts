@@ -36,6 +36,7 @@ export function credentialHandlers({ credentials }: HandlerParts) {
   } satisfies Handlers;
 }
 
+/** A host name, or an IPv6 address in brackets, with or without a port. */
 const hostForm = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/;
 
 /** The host in the path, in lower case, with its port if any. Throws `Fault("invalid")`. */

@@ -30,6 +30,7 @@ export function typeOf(name: string): string | undefined {
 /** Holds the files of the latest build in `folder`, and reads them again after a newer build. */
 export class DashboardFiles {
   readonly #folder: string;
+  /** The build that `#files` is from; empty before the first. */
   #version = "";
   #files: ReadonlyMap<string, DashboardFile> = new Map();
 
@@ -78,6 +79,7 @@ function readFiles(folder: string): ReadonlyMap<string, DashboardFile> {
     paths.has(path) ? readFileSync(path) : undefined;
   const files = new Map<string, DashboardFile>();
   for (const path of paths) {
+    // Compressed forms have no type of their own, and are not sent under their names.
     const type = typeOf(path);
     if (type === undefined) continue;
     const gzip = readIfPresent(`${path}.gz`);

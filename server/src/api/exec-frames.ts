@@ -21,6 +21,7 @@ export function readFrame(message: Buffer): ExecInput {
   const [channel] = message;
   const bytes = message.subarray(1);
   if (channel === execChannels.stdin) return { kind: "stdin", bytes };
+  // After the channel `close` comes the channel that is closed.
   if (channel === execChannels.close && bytes[0] === execChannels.stdin) return { kind: "close" };
   return channel === execChannels.resize ? readSize(bytes) : { kind: "unknown" };
 }
@@ -55,6 +56,7 @@ function shownEnd(exitCode: number | null, message: string | null): z.infer<type
   };
 }
 
+/** Reads the size of a terminal, as `{"Width": 80, "Height": 24}`. */
 function readSize(bytes: Buffer): ExecInput {
   if (bytes.length > resizeBytesMax) return { kind: "unknown" };
   try {

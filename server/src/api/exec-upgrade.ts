@@ -16,8 +16,10 @@ type Upgrade = {
 
 /** A megabyte is enough, since clients send input in pieces. */
 const messageBytesMax = 1_048_576;
+/** The path of the route; several slashes in a row count as one, as in the API. */
 const path = /^\/+v2\/+projects\/+[^/]+\/+apps\/+[^/]+\/+containers\/+[^/]+\/+exec\/*$/;
 
+/** The requests whose connections can become WebSockets, with the responses that refuse them. */
 const upgrades = new WeakMap<IncomingMessage, Upgrade & { readonly response: ServerResponse }>();
 const server = new WebSocketServer({
   noServer: true,
@@ -67,6 +69,7 @@ export function upgraded(request: IncomingMessage): Promise<WebSocket | null> {
   if (upgrade === undefined) return Promise.resolve(null);
   const { socket, firstBytes, response } = upgrade;
   response.detachSocket(socket as Socket);
+  // Only the first call of `resolve` counts.
   return new Promise((resolve) => {
     socket.once("close", () => resolve(null));
     if (socket.destroyed) return resolve(null);

@@ -10,6 +10,7 @@ import { Fault } from "#lib/fault.ts";
  * an event of its own for it.
  */
 const methods = METHODS.filter((method) => method !== "CONNECT");
+/** The methods that are named as allowed for a path that is not known. */
 const usualMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 type KnownPath = {
@@ -90,6 +91,7 @@ export class OtherMethods {
   }
 }
 
+/** One more than the number of parameters in the path, which is enough to compare paths. */
 function parametersOf({ url }: KnownPath): number {
   return url.split(/[:*]/).length;
 }

@@ -45,6 +45,7 @@ async function follow(
   read: () => Promise<Answer>,
 ): Promise<undefined> {
   return await streamEvents(call, parts, async (send, signal) => {
+    // The last text that was sent.
     let last = "";
     for (;;) {
       await call.admit();

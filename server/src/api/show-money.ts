@@ -13,6 +13,7 @@ export function microsOf(micros: bigint): number {
 
 /** The amount in cents, rounded to the nearest cent; half a cent is rounded up. */
 export function centsOf(micros: bigint): number {
+  // Half a cent more, rounded down, is the nearest cent.
   const raised = micros + microsOfCent / 2n;
   const truncated = raised / microsOfCent;
   // The division truncates towards zero, which for negative amounts is up.

@@ -65,6 +65,7 @@ export function statementCsv(statement: StatementContent): string {
   const lines = rows.map((row) =>
     columns.map((column) => cell(row[column] ?? "", column)).join(","),
   );
+  // The empty text at the end makes the last line end like the others.
   return [columns.join(","), ...lines, ""].join("\r\n");
 }
 

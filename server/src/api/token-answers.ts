@@ -11,6 +11,7 @@ import { callerOf, idOf, projectOf, readBody, readTime, type ApiCall } from "./c
 /** The fields that the answers of all kinds of accounts have. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;
 
+/** The parts of paths that have the id of an account, by the kind of its tokens. */
 const pathParts = {
   inference: "api_key_id",
   service_account: "service_account_id",
@@ -35,6 +36,7 @@ export function requesterOf(call: ApiCall): Requester {
 export function rotationOf(call: ApiCall): Rotation {
   const sent = call.body ?? {};
   const body = readBody({ fields: rotationFields, required: [] }, sent);
+  // `readBody` gives null for an end that is null and for one that is omitted.
   const hasEnd = Object.hasOwn(sent, "expires_at");
   const expiresAt = hasEnd ? endOf(body["expires_at"]) : undefined;
   return { expiresAt, overlapSeconds: Number(body["overlap_seconds"]) };

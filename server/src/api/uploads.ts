@@ -14,6 +14,7 @@ import { uploadUrl } from "./urls.ts";
 
 /** Each download keeps a file and a connection open until its client has everything. */
 const downloads = { max: 20, ownerMax: 4, ownerWaitingMax: 20, what: "downloads" };
+/** How long a download waits for others to end. */
 const waitMs = 20_000;
 
 /** Route handlers for deployments by upload. */

@@ -71,6 +71,7 @@ export class AppLifecycle {
   async delete(change: AppChange): Promise<void> {
     await this.#change(change, "app.delete", async (tx, app) => {
       await markAppsDeleted(tx, [app.id]);
+      // The app's budget was deleted with it, and is in memory with the plans.
       await notify(tx, "plans", change.projectId);
       return {};
     });

@@ -13,6 +13,7 @@ export type AppRemovalOptions = Pick<Foundation, "db" | "clock" | "log"> & {
 
 /** Replicas, builds and runs take a while to end. */
 const intervalMs = 5_000;
+/** The maximum number of rows of a batch, unless the step sets its own. */
 const batchMaxDefault = 5_000;
 /** Batches per step, app and turn, so that a large app does not block the others. */
 const batchesMax = 20;
@@ -38,6 +39,7 @@ export function appRemoval(options: AppRemovalOptions): Loop {
 async function removeSome(db: Db, app: DeletedApp, signal: AbortSignal): Promise<boolean> {
   let hasMore = false;
   for (const { remove, batchMax = batchMaxDefault } of removalSteps(db, app)) {
+    // A batch that is not full is the last one.
     let isFull = true;
     for (let batches = 0; isFull && batches < batchesMax && !signal.aborted; batches++) {
       isFull = (await remove(batchMax)) >= batchMax;

@@ -55,6 +55,7 @@ export type NewUpload = AppKey & {
 
 export type ReceivedBuild = {
   readonly buildId: BuildId;
+  /** The number of the build within its app. */
   readonly number: number;
   readonly status: Status;
 };
@@ -80,6 +81,7 @@ export interface BuildReceiver {
   ): Promise<ReceivedBuild & { readonly releaseNumber: number }>;
   /** Repeats a build with its commit and its settings. */
   rebuild(tx: Tx, build: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild>;
+  /** Ends a pending build, or asks a running one to end; returns the status after that. */
   requestCancel(tx: Tx, build: BuildRef): Promise<{ readonly status: Status }>;
   /**
    * Ends unfinished builds of pushes; the caller holds the lock on the app's row. `reason` is a
@@ -90,6 +92,7 @@ export interface BuildReceiver {
     builds: {
       readonly appId: AppId;
       readonly reason: string;
+      /** Also ends running builds, not only pending ones. */
       readonly isRunningSuperseded: boolean;
     },
   ): Promise<void>;

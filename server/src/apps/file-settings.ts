@@ -48,6 +48,7 @@ export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles 
   else if (configToml !== null) inRequest = readTomlFile("config_toml", configToml);
   const repository = inRepository === null ? {} : settingsOf(inRepository, "repository");
   const request = inRequest === null ? {} : settingsOf(inRequest, "config_toml");
+  // A value of the request stands last, so it replaces the one of the repository.
   const files = { ...repository, ...request };
   return {
     files,
@@ -66,6 +67,7 @@ function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSett
     };
   };
   for (const [field, value] of toml.values) {
+    // A runtime has no key, but a table. Messages name the usual one.
     put(
       field,
       field === "runtime"
@@ -94,5 +96,6 @@ function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSett
 function isStorable(value: unknown): boolean {
   if (typeof value === "string") return value.isWellFormed() && !value.includes("\0");
   if (typeof value !== "object" || value === null) return true;
+  // Both the keys and the values of a table must be storable.
   return Object.entries(value).every((pair) => pair.every((one) => isStorable(one)));
 }

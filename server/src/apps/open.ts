@@ -51,6 +51,7 @@ export async function openApps(
     isThere,
     refreshRoute,
     onDeleted,
+    // A cancelled build leaves files that nobody needs any more, as a removed app does.
     onCancelled: onRemoved,
     clock,
   };

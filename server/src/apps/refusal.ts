@@ -3,6 +3,7 @@
 import { Fault } from "#lib/fault.ts";
 import { closestName } from "#lib/closest-name.ts";
 
+/** The maximum number of characters of a value in a sentence. */
 const shownMax = 80;
 
 /**
@@ -33,6 +34,7 @@ function withoutKeys(text: string): string {
   return query === -1 ? withoutUser : `${withoutUser.slice(0, query)}?[…]`;
 }
 
+/** A short list of plain values as JSON, and only the length of any other. */
 function shownList(values: readonly unknown[]): string {
   if (values.length > 8 || values.some((value) => typeof value === "object" && value !== null)) {
     return `a list of ${values.length}`;

@@ -4,10 +4,10 @@ import type { Db } from "#store/database.ts";
 import { appsWithBuilds } from "./app-store.ts";
 
 /**
- * One app with its live release (`release_id` to `base_settings`), its latest build, and the
- * roll-out under way (`share`, `step_ends_at`) with its release (`next_id` to
- * `next_base_settings`). `refused_id` is the release that the latest roll-out took back because it
- * was worse.
+ * One app with its live release (`release_id` to `base_settings`), its latest build, and its latest
+ * roll-out (`share`, `step_ends_at`). The columns `next_id` to `next_base_settings` are the release
+ * of that roll-out while it is under way. `refused_id` is the release that the latest roll-out took
+ * back because it was worse.
  */
 export type RouteRow = Awaited<ReturnType<typeof readRoutes>>[number];
 

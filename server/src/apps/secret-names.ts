@@ -15,6 +15,7 @@ const refusals = new Map([
   ],
 ]);
 
+/** Names with an effect, and what each does. */
 const warnings = new Map([
   ["HOME", "programs look for their settings and caches there instead of in the app's own home"],
   ["TMPDIR", "temporary files go there; it must be a folder that the app may write to"],
@@ -30,6 +31,7 @@ const warnings = new Map([
   ],
 ]);
 
+/** The form of names that a shell can read. */
 const identifier = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** Why no secret can have this name, as a sentence; null: it can. */

@@ -10,6 +10,7 @@ export function shellWords(line: string): string[] | null {
   let word: string | undefined;
   let quote: '"' | "'" | undefined;
   for (let index = 0; index < line.length; index++) {
+    // Three characters are enough: a backslash, and at most CR and LF. Single quotes keep all three.
     const lineEnd = quote === "'" ? null : /^\\\r?\n/.exec(line.slice(index, index + 3));
     if (lineEnd !== null) {
       index += lineEnd[0].length - 1;
@@ -17,6 +18,7 @@ export function shellWords(line: string): string[] | null {
     }
     const char = line.charAt(index);
     if (quote !== undefined) {
+      // Between double quotes, a backslash escapes only these four characters.
       if (char === quote) quote = undefined;
       else if (char === "\\" && quote === '"' && /["\\$`]/.test(line.charAt(index + 1)))
         word += line.charAt(++index);
@@ -25,6 +27,7 @@ export function shellWords(line: string): string[] | null {
       if (word !== undefined) words.push(word);
       word = undefined;
     } else {
+      // A quote begins a word, too: two quotes with nothing between them are an empty word.
       word ??= "";
       if (char === '"' || char === "'") quote = char;
       else if (char !== "\\") word += char;

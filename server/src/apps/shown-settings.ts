@@ -59,6 +59,7 @@ export function shownSettings(app: {
   };
 }
 
+/** The settings that the app would have with a new release or build, where they differ from now. */
 function pendingOf(now: AppSettings, wanted: Omit<ReadLayers, "isComplete">): Partial<AppSettings> {
   try {
     const { settings } = resolveFiles({ ...wanted, isComplete: true });

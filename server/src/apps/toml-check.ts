@@ -31,6 +31,7 @@ export function checkToml(
   const read = attempt(() => readFiles({ configToml: null, repositoryToml }));
   if (!read.ok) return { settings: [], warnings: [], problem: read.problem };
   const { files, warnings } = read.value;
+  // An app needs a name. Where the file has none, the request for the new app will bring one.
   const resolve = (part: FileSettings, isComplete: boolean) =>
     attempt(() =>
       resolveFiles({
@@ -45,6 +46,7 @@ export function checkToml(
     return { name, value: file.value, problem: result.ok ? null : result.problem };
   });
   const whole = resolve(files, true);
+  // What is wrong with one setting is not said again of the whole file.
   const isReported = whole.ok || settings.some(({ problem }) => problem === whole.problem);
   const allWarnings = whole.ok ? [...warnings, ...whole.value.warnings] : warnings;
   return { settings, warnings: allWarnings, problem: isReported ? null : whole.problem };

@@ -8,10 +8,12 @@ import { refused } from "./refusal.ts";
 export const packageKinds = ["pip", "apt", "conda"] as const;
 export type PackageKind = (typeof packageKinds)[number];
 
+/** The maximum number of packages of one kind; no app needs as many. */
 const packagesMax = 2000;
 const groupsMax = 50;
 /** The form of group names in Python's packaging standards. */
 const groupForm = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$/;
+/** Installers check names further; control characters would garble the files that list them. */
 const nameForm = /^[^\x00-\x1f\x7f]{1,500}$/;
 
 /**

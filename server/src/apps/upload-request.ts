@@ -77,6 +77,10 @@ function checkUploadField(name: string, value: unknown): void {
     throw refused({ field: name, given: value, allowed: allowedText(field) });
 }
 
+/**
+ * Refuses commands that differ from those of the TOML file: clients send the file's commands as a
+ * field, too, and a build takes them from the file.
+ */
 function checkCommands(
   name: "shellCommands" | "preBuildCommands",
   value: unknown,
@@ -98,6 +102,7 @@ function checkCommands(
  */
 function isFileValue(name: string, value: unknown, fileSettings: FileSettings): boolean {
   const fileValue = fileSettings[name]?.value ?? appFields[name as FieldName].default;
+  // A default of null stands for no value.
   return fileValue !== null && isDeepStrictEqual(asTexts(value), asTexts(fileValue));
 }
 

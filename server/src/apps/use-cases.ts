@@ -1,4 +1,4 @@
-// Creates all use cases of the management API for apps, for the platform and for tests.
+// Creates the use cases of the management API that concern apps. The platform and tests call it.
 import { record, type AuditEntry } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
