@@ -44,7 +44,7 @@ export async function insertPassword(
   row: { personId: string; passwordHash: string },
 ): Promise<void> {
   const { personId, passwordHash } = row;
-  // Accounts of other providers are those of people at GitHub and the like.
+  // `credential` stands for a password; other accounts are those that people have at providers.
   const account = {
     id: randomUUID(),
     person_id: personId,

@@ -19,14 +19,18 @@ export type LastUse = { readonly at: Date; readonly address: string | null };
 export type TokenView = {
   readonly id: TokenId;
   readonly state: TokenState;
+  /** For an account, when its first token was issued. */
   readonly createdAt: Date;
+  /** Null: never. For an account, the end of its newest token. */
   readonly expiresAt: Date | null;
+  /** Null: it was never used. */
   readonly lastUse: LastUse | null;
 };
 
 export type AccountView = TokenView & {
   readonly name: string;
   readonly rights: Rights;
+  /** Whether the newest token can be shown again. */
   readonly isReadable: boolean;
   /** The tokens of the account, newest first. */
   readonly tokens: readonly TokenView[];

@@ -13,7 +13,7 @@ const hashBytes = 32;
 const form = /^scrypt\$N=(\d{1,8}),r=(\d{1,3}),p=(\d{1,3})\$([\w-]+)\$([\w-]+)$/;
 /** All our hashes need less memory; a row with larger parameters is not ours. */
 const memoryBytesMax = 256 * 1024 * 1024;
-/** Longer than any real password; hashing takes longer for longer ones. */
+/** Longer than any real password; the text of a request could have a megabyte. */
 const passwordLengthMax = 1_000;
 /** How many of Node's four threads may hash passwords; the others read files and look up names. */
 const hashesMax = 2;

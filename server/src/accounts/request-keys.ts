@@ -57,6 +57,7 @@ export class RequestKeys {
       const olderThan = new Date(created_at.getTime() - keyLifetimeMs);
       const isFirst = await store.takeKey(db, { ...id, request_hash, created_at }, olderThan);
       if (isFirst) return { answer: await this.#act(id, act), isRepeated: false };
+      // Nobody here handles the first request any more, so without an answer it was cut off.
       return await this.#repeat(id, { request_hash, isRunning });
     } finally {
       this.#running.delete(runningKey);

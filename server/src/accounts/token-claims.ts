@@ -12,6 +12,7 @@ import { signatureAlgorithm, type SigningKeys } from "./keys.ts";
 export type TokenClaims = {
   readonly kind: "token";
   readonly tokenId: TokenId;
+  /** Null: the token is an operator's. */
   readonly projectId: string | null;
   readonly expiresAtMs: number;
 };

@@ -65,7 +65,9 @@ export async function addAddresses(
     readonly accountId: TokenId;
     readonly addresses: readonly string[];
     readonly at: Date;
+    /** The maximum number of known addresses of the account. */
     readonly max: number;
+    /** Addresses whose last use was before this are long unused. */
     readonly unusedSince: Date;
   },
 ): Promise<string[]> {

@@ -21,12 +21,15 @@ export type TokenWish =
       readonly role: Role | null;
       /** They count only without a role; absent: none. */
       readonly permissions?: readonly Permission[];
+      /** Null: the token does not expire. */
       readonly expiresAt: Date | null;
     }
   | {
       readonly kind: "inference";
       readonly projectId: ProjectId;
+      /** Absent: after `inferenceYears`. */
       readonly expiresAt?: Date;
+      /** Whether the token can be shown again. */
       readonly isReadable?: boolean;
     }
   | { readonly kind: "operator"; readonly expiresAt: Date | null };

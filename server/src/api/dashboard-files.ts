@@ -9,6 +9,7 @@ import { ownFiles } from "#lib/own-files.ts";
  * A file as it is sent. `gzip` and `br` are its compressed forms, if the build has written them.
  */
 export type DashboardFile = {
+  /** The media type. */
   readonly type: string;
   readonly plain: Buffer;
   readonly gzip?: Buffer;

@@ -79,7 +79,7 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
 
 /**
  * Whether the database refused to add something to a project because the project was deleted. 23503
- * is PostgreSQL's code for a row that refers to none.
+ * is PostgreSQL's code for a reference to a row that is missing.
  */
 function isDeletedProject(code: string, error: unknown): boolean {
   return (

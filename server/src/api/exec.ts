@@ -94,6 +94,7 @@ async function runCommand(wish: ExecWish, { call, parts }: ExecContext): Promise
     });
     throw error;
   });
+  // A command without input must not wait for some.
   if (call.query["stdin"] !== true) session.stdin.end();
   call.reply.hijack();
   const client = await upgraded(call.request.raw);

@@ -9,7 +9,7 @@ export function projectHandlers({ projects, clock }: HandlerParts) {
       return (await projects.of(callerOf(call))).map(({ id, name }) => ({ id, name }));
     },
     async createProject(call) {
-      // Checked before the body, so that such a caller gets this refusal, whatever the body contains.
+      // Checked before the body, so that such a caller is told this, whatever the body contains.
       projects.requireMaker(callerOf(call));
       return await projects.create(nameOf(call), callerOf(call), call.by);
     },

@@ -142,6 +142,7 @@ function readRequest(
   const body =
     fields === null ? request.body : bodyOnce(request.body, { projectId, known: fields });
   if (body !== request.body) ignored.note(route.path, [repeatedProject]);
+  // A route without parameters ignores its query, which still must not contradict its body.
   if (route.query === undefined && fields === null) return { query: {}, body };
   const sentQuery = request.query as Record<string, unknown>;
   const read = queryOnce(sentQuery, { projectId, known: route.query ?? {}, body });

@@ -18,6 +18,7 @@ const deviceMaxAgeSeconds = 400 * 24 * 3600;
 type Cookie = {
   readonly name: "session" | "device";
   readonly value: string;
+  /** In seconds; 0 deletes the cookie. */
   readonly maxAge: number;
   readonly sameSite: "Strict" | "Lax";
 };
@@ -58,6 +59,7 @@ export function deviceCookie(request: FastifyRequest, baseUrl: string): string |
 
 function valueOf(request: FastifyRequest, name: string): string | null {
   for (const part of (request.headers.cookie ?? "").split(";")) {
+    // The values consist of ids and base64url, so they have no `=` of their own.
     const [key, value] = part.trim().split("=", 2);
     if (key === name && value !== undefined && value !== "") return value;
   }

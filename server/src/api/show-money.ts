@@ -65,6 +65,7 @@ export function showSums(sums: UsageSums) {
 /** The amount as people read it: `12.34` for 12,340,000 micro-units, with more digits if needed. */
 export function decimalOf(micros: bigint): string {
   const sign = micros < 0n ? "-" : "";
+  // The last six digits are the fraction, two of which always stay.
   const digits = String(micros < 0n ? -micros : micros).padStart(7, "0");
   const fraction = digits.slice(-6).replace(/0{1,4}$/, "");
   return `${sign}${digits.slice(0, -6)}.${fraction}`;

@@ -82,6 +82,7 @@ function monthOf({ query }: ApiCall): string | null {
 function windowOf(call: ApiCall, nowMs: number): { readonly from: string; readonly to: string } {
   const requestedFrom = dayOf(call, "from");
   const requestedTo = dayOf(call, "to");
+  // An ISO time begins with the day, in ten characters, and that with the month, in seven.
   const to = requestedTo ?? new Date(nowMs + dayMs).toISOString().slice(0, 10);
   const lastDayMs = requestedTo === null ? nowMs : Date.parse(to) - dayMs;
   const from = requestedFrom ?? `${new Date(lastDayMs).toISOString().slice(0, 7)}-01`;
@@ -114,6 +115,7 @@ function dayOf({ query }: ApiCall, name: "from" | "to"): string | null {
   );
 }
 
+/** What the group is by: an app, a day, or the hardware; the other members are null then. */
 function keysOf({ appId, day, compute, computeTier, pool }: UsageGroup) {
   if (appId !== null) return { app_id: appId };
   if (day !== null) return { day };

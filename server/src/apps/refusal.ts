@@ -34,7 +34,10 @@ function withoutKeys(text: string): string {
   return query === -1 ? withoutUser : `${withoutUser.slice(0, query)}?[…]`;
 }
 
-/** A short list of plain values as JSON, and only the length of any other. */
+/**
+ * A list as JSON if it has at most eight values, all of them plain, and the text is short; only the
+ * length of any other list.
+ */
 function shownList(values: readonly unknown[]): string {
   if (values.length > 8 || values.some((value) => typeof value === "object" && value !== null)) {
     return `a list of ${values.length}`;

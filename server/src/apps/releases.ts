@@ -73,6 +73,8 @@ export class Releases {
     app: AppKey,
     { number, by }: { readonly number: number | null; readonly by: By },
   ): Promise<releases.ReleaseRow> {
+    // Read before the app is locked, since asking for the artifact may take a while. Nothing of it
+    // may have changed when the lock is held.
     const seen = await store.readLiveRelease(this.#db, app);
     const missingNumber = await this.#missingOf(
       app.appId,
@@ -107,6 +109,7 @@ export class Releases {
       await this.#builds.endPushes(tx, { appId: app.appId, reason, isRunningSuperseded: true });
       const changes = { release: { old: from, new: target.number } };
       await recordOfApp(tx, { ...app, name: row.name, action: "app.rollback", by, changes });
+      // As the row will be after the commit.
       return { ...target, state: "live", end_reason: null, ended_at: null, share: null };
     });
   }

@@ -25,7 +25,7 @@ type ReadResult =
 /** The parts of the text. `scheme` is `ssh` for git's short form, and empty for `owner/repo`. */
 type ParsedText = { readonly scheme: string; readonly host: string | null; readonly path: string };
 
-/** The maximum length of the text; no host has addresses that are as long. */
+/** The maximum length of the text, far above that of usual addresses. */
 const lengthMax = 500;
 /** The maximum number of names in a path; GitLab nests groups up to 20 deep. */
 const partsMax = 20;
@@ -45,6 +45,7 @@ const shortForm = /^([^/@]*)@([^/@:]*):(.*)$/s;
 export function readRepository(text: string, hosts: GitHosts): ReadResult {
   const parsed = text.length > lengthMax ? null : parseText(text);
   if (parsed === "credentials") return refusedCredentials;
+  // A `.git` or a slash at the end is no part of the name.
   const names = parsed?.path.replace(/(?:\.git)?\/?$/i, "").split("/") ?? [];
   const isUsable = (part: string): boolean => partForm.test(part) && !part.includes("..");
   if (parsed === null || names.length < 2 || names.length > partsMax) return refusedForm(text);
@@ -122,6 +123,7 @@ function beginsWith(parts: readonly string[], folders: readonly string[]): boole
   return folders.every((folder, index) => parts[index] === folder);
 }
 
+/** Takes the text apart. `credentials`: it has a user other than `git`, perhaps with a password. */
 function parseText(text: string): ParsedText | "credentials" | null {
   const [, scheme = "", user, host = "", path = ""] = urlForm.exec(text) ?? [];
   if (scheme !== "") {

@@ -31,6 +31,7 @@ export async function beginRelease(
     readonly appId: AppId;
     readonly releaseId: ReleaseId;
     readonly liveReleaseId: ReleaseId | null;
+    /** The duration of the whole roll-out. */
     readonly durationSeconds: number;
     readonly nowMs: number;
   },

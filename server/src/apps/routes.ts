@@ -50,6 +50,7 @@ export type AppRoute = {
   readonly unreadable?: string;
   readonly latestBuild: {
     readonly status: NonNullable<RouteRow["status"]>;
+    /** Why the build has its status, as a sentence; null: there is nothing to say. */
     readonly reason: string | null;
   } | null;
 };
@@ -70,6 +71,7 @@ export type RoutesOptions = Pick<Foundation, "db" | "log"> & {
 
 type Listener = (appId: AppId) => void;
 
+/** A read is tried until it succeeds or the platform stops; the pauses grow to about 5 seconds. */
 const readRetries: RetryPolicy = {
   firstMs: 100,
   factor: 2,

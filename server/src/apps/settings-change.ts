@@ -25,7 +25,9 @@ export type ChangeInput = {
   readonly name: string;
   /** The fields that the API has set so far. */
   readonly request: Readonly<Record<string, unknown>>;
+  /** The text before the change; null: the API has set none. */
   readonly configToml: string | null;
+  /** The stored registry credentials, which are not opened; null: there are none. */
   readonly dockerAuthSealed: string | null;
   readonly change: ChangeRequest;
   /** The release that is being rolled out, or else the live one; null: none takes calls yet. */
@@ -40,6 +42,7 @@ export type DecidedChange = {
   readonly changed: readonly FieldName[];
   /** The fields that the API has set after the change. */
   readonly request: Readonly<Record<string, unknown>>;
+  /** The text after the change; null: none. */
   readonly configToml: string | null;
   /** The settings for a new release of the same artifact; null: the app has no release. */
   readonly next: ReleaseSettings | null;

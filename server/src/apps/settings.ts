@@ -347,6 +347,7 @@ function plainPath(path: string): string {
 function pythonVersion(written: string, givenValues: GivenValues): string {
   const [major, minor, patch] = written.split(".");
   const version = minor === "1" ? "3.10" : `${major}.${minor}`;
+  // Only the default has no path, and it leads to no warning.
   const path = givenValues.source("pythonVersion")?.path ?? "";
   if (minor === "1")
     givenValues.warnings.push(

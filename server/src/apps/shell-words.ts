@@ -10,7 +10,7 @@ export function shellWords(line: string): string[] | null {
   let word: string | undefined;
   let quote: '"' | "'" | undefined;
   for (let index = 0; index < line.length; index++) {
-    // Three characters are enough: a backslash, and at most CR and LF. Single quotes keep all three.
+    // A backslash with CR and LF has three characters. Between single quotes it stays as it is.
     const lineEnd = quote === "'" ? null : /^\\\r?\n/.exec(line.slice(index, index + 3));
     if (lineEnd !== null) {
       index += lineEnd[0].length - 1;

@@ -53,8 +53,8 @@ const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
 /** The table beside `cerebrium` for settings that other platforms with this format do not have. */
 const ownTable = "slipway";
 /**
- * Paths of keys whose tables are known. In `runtime.cortex.any`, `any` stands for any key: that
- * table has a meaning, but none of its keys must.
+ * Paths of keys whose tables are known. In `runtime.cortex.any`, `any` stands for any key: the
+ * table `runtime.cortex` is known, whatever is in it.
  */
 const keyPaths = [
   ...fieldsByPath.keys(),

@@ -84,6 +84,7 @@ export class UploadDeployments {
   async start(deployment: Deployment): Promise<StartedUpload> {
     const { projectId, checked, by } = deployment;
     const { db, builds } = this.#options;
+    // Whoever knows the address may upload, so nobody must be able to guess its key.
     const key = new Secret(randomBytes(32).toString("base64url"));
     return await db.transaction().execute(async (tx) => {
       const existing = await store.findApp(tx, projectId, checked.name);
