@@ -96,8 +96,8 @@ function isClientDisconnect(error: unknown): boolean {
 }
 
 /**
- * Whether the database cannot be reached: connection errors of Node and PostgreSQL (refused, reset, no
- * socket, shutdown, too many connections), and errors of the connection pool, which have no code.
+ * Whether the database cannot be reached: connection errors of Node and PostgreSQL (refused, reset,
+ * no socket, shutdown, too many connections), and errors of the pool, which have no code.
  */
 function isDatabaseUnreachable(code: string, error: unknown): boolean {
   if (/^(?:ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|08\w{3}|57P0\d|53300)$/.test(code)) return true;

@@ -58,17 +58,17 @@ async function wishOf(call: ApiCall, parts: HandlerParts): Promise<ExecWish> {
 async function runCommand(wish: ExecWish, { call, parts }: ExecContext): Promise<undefined> {
   const { replicaId, command, terminal } = wish;
   const projectId = projectOf(call);
-  const [program, ...programArguments] = command;
-  const beganMs = parts.clock.monotonicMs();
+  const [program, ...argumentList] = command;
+  const began = parts.clock.monotonicMs();
   const app = shownAppId(appOf(call));
   const commandChanges = {
     app: { new: app },
     program: { new: program },
-    arguments: { new: programArguments.length },
+    arguments: { new: argumentList.length },
   };
   const entry = { projectId, replicaId, by: call.by } as const;
   const recordEnd = async ({ exitCode, message }: Awaited<ExecSession["ended"]>): Promise<void> => {
-    const seconds = Math.round((parts.clock.monotonicMs() - beganMs) / 1000);
+    const seconds = Math.round((parts.clock.monotonicMs() - began) / 1000);
     const end = {
       exitCode: { new: exitCode },
       seconds: { new: seconds },

@@ -83,7 +83,7 @@ export type ApiParts = {
   /** The maximum number of requests per minute of one token or person. */
   readonly requestsPerMinute: number;
   readonly trustedProxies: TrustedProxies;
-  /** The `max-age` of `Strict-Transport-Security` in encrypted answers; 0: no such header is sent. */
+  /** Seconds, for `Strict-Transport-Security` of encrypted answers; 0: they have no such header. */
   readonly hstsSeconds: number;
   /** The checks behind `/healthz` and `/readyz`. */
   readonly health: {
