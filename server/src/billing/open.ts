@@ -36,6 +36,7 @@ import { UsageQueries } from "./usage/usage-queries.ts";
 export type PlanSettings = {
   /** The operator's file of plans, relative to the platform's working directory; null: none. */
   readonly plansFile: string | null;
+  /** The default of plans that do not set their own number, as are the next three. */
   readonly auditRetentionDays: number;
   readonly logRetentionDays: number;
   readonly callRetentionDays: number;
@@ -43,7 +44,9 @@ export type PlanSettings = {
 };
 
 export type BillingSettings = {
+  /** The operator's file of prices, as `plansFile`; null: the built-in prices apply. */
   readonly pricesFile: string | null;
+  /** The time between two turns of metering. */
   readonly meteringSeconds: number;
 };
 
@@ -59,7 +62,7 @@ export type OpenedPlans = {
   readonly refusalOf: (route: AppRoute) => Fault | null;
   /** How long each project's logs are kept; null while no plan sets it. */
   readonly logDaysOf: DaysOfProjects;
-  /** The same for records of plain calls. */
+  /** How long each project's records of plain calls are kept; null while no plan sets it. */
   readonly callDaysOf: DaysOfProjects;
   /** How many successful plain calls of an app are recorded per minute. */
   readonly callRecordsOf: (projectId: ProjectId) => number;
@@ -131,6 +134,7 @@ type BillingParts = Foundation & {
   readonly guard: OutwardGuard;
   /** Null: mail is not configured. */
   readonly mail: OwnerMail | null;
+  /** For tests, which kill the platform after a step of metering. */
   readonly onStep: (step: MeterStep) => void;
 };
 
@@ -157,6 +161,7 @@ export function openBilling(settings: BillingSettings, parts: BillingParts) {
     onPosted,
     onStep,
     prices,
+    // The turn that first counts the usage is one of the turns, so the delay is one turn shorter.
     postingDelayMs: (turnsOfPosting - 1) * intervalMs,
   });
   meter.loop.startWithin(lifecycle);

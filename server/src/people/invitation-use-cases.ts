@@ -52,7 +52,7 @@ export type Acceptance = {
 
 const daysValid = 7;
 const dayMs = 86_400_000;
-/** Nobody guesses a secret of 256 bits, so a fast hash of it is enough. */
+/** Nobody guesses a secret of 32 bytes, so a fast hash of it is enough. */
 const secretBytes = 32;
 /** The maximum number of invitations of one project that wait to be accepted. */
 const waitingMax = 1_000;

@@ -39,6 +39,7 @@ const mailed = "m";
 const handedOver = "h";
 /** The prefix of stored secrets of links, so that no secret of another purpose works as a link. */
 const linkPurpose = "reset-password:";
+/** A link's secret: its first letter, and 32 bytes, which are 43 letters in base64url. */
 const secretForm = /^[mh][A-Za-z0-9_-]{43}$/;
 
 /** Changes and resets passwords. */
@@ -46,8 +47,8 @@ export class PasswordUseCases {
   readonly #parts: PeopleParts;
   readonly #sessions: Sessions;
   /**
-   * The links that are being made in the background. A request for a link does not wait for it, so
-   * that the duration of the request does not show whether the address is known.
+   * The links that are being made in the background. A request for a link does not wait for the
+   * link, so that the duration of the request does not show whether the address is known.
    */
   readonly #pendingLinks = new Set<Promise<void>>();
 
@@ -102,8 +103,9 @@ export class PasswordUseCases {
   }
 
   /**
-   * Returns at once. In the background, calls `first`, and then mails a link if the address is
-   * known. If no mail server is configured, the log tells the operator how to create a link.
+   * Returns at once. In the background, calls `first`, which may add the person (sign-up.ts), and
+   * then mails a link if the address is known. If no mail server is configured, the log tells the
+   * operator how to create a link.
    */
   forgot(email: string, by: By, first: () => Promise<void> = async () => undefined): void {
     const { log } = this.#parts;
@@ -128,6 +130,7 @@ export class PasswordUseCases {
    */
   async makeLink(email: string, by: By): Promise<ResetLink> {
     const { db } = this.#parts;
+    // Only the person is needed, so no address is compared.
     const person = await store.credentialOf(db, { email: email.toLowerCase(), address: "" });
     if (person === undefined)
       throw new Fault("not_found", "There is no account with this email address.");
@@ -182,7 +185,7 @@ export class PasswordUseCases {
   async #mailLink(email: string, by: By): Promise<void> {
     const { db, mailer, log, limits: counts } = this.#parts;
     const network = networkOf(by.request?.address ?? "");
-    // Both return null while attempts are allowed.
+    // `isTaken` returns null while attempts are allowed.
     if ((await counts.isTaken(limits.resetAddress, network)) !== null) return;
     if ((await counts.isTaken(limits.resetAccount, email)) !== null) return;
     const person = await store.credentialOf(db, { email, address: "" });
@@ -202,6 +205,7 @@ export class PasswordUseCases {
     });
   }
 
+  /** Stores and records a new link. `mark` is the first letter of its secret. */
   async #link(person: PersonRow, link: { by: By; mark: string }): Promise<ResetLink> {
     const { db, clock, baseUrl } = this.#parts;
     const secret = link.mark + randomBytes(32).toString("base64url");
@@ -219,6 +223,7 @@ export class PasswordUseCases {
     return { url: new Secret(`${baseUrl()}/dashboard/reset-password/${secret}`), expiresAt };
   }
 
+  /** The id of the person whose password the link sets; undefined: it has expired or was used. */
   async #personOf(secret: string): Promise<string | undefined> {
     const { db, clock } = this.#parts;
     return secretForm.test(secret)

@@ -176,9 +176,9 @@ export async function deleteSessions(tx: Db, choice: SessionChoice): Promise<str
 }
 
 /**
- * Records that a person signed in from an address, and forgets the oldest addresses above
- * `addressesMax`. Returns whether the address is new for the person, and whether it is the person's
- * first address.
+ * Records that a person signed in from an address, and forgets the addresses above `addressesMax`
+ * that were unused the longest. Returns whether the address is new for the person, and whether it
+ * is the person's first address.
  */
 export async function noteAddress(
   tx: Db,
@@ -228,7 +228,8 @@ export async function accountsOf(
   const rows = db.selectFrom("person_accounts").selectAll().where("person_id", "=", personId);
   const all = await rows.orderBy("created_at").orderBy("id").execute();
   // The id of an account with an identity provider begins with the URL of the issuer. If that is
-  // not the URL in the settings, the operator has replaced the issuer.
+  // not the URL in the settings, the operator has replaced the issuer. Without settings the text
+  // begins with `undefined`, and no id begins with that.
   return all.filter(({ provider_id: providerId, account_id: accountId }) => {
     if (providerId === "credential") return true;
     return accountId.startsWith(`${settings[providerId as "oidc" | "github"]?.url} `);

@@ -46,7 +46,7 @@ export type VisitEnd = {
   readonly cookies: readonly string[];
 };
 
-/** The provider's URL for the browser, and the values of the headers `Set-Cookie`. */
+/** The provider's URL for the browser, and the headers `Set-Cookie`, which set the visit's cookie. */
 export type VisitBegin = { readonly url: string; readonly cookies: readonly string[] };
 
 /** The account that a signed-in person connects or disconnects. */
@@ -57,22 +57,27 @@ export type ProviderChange = {
   readonly by: By;
 };
 
+/** A provider to choose on the sign-in page; the name is the operator's. */
 export type ProviderOffer = { readonly id: ProviderId; readonly name: string };
 
 /** The maximum time for all requests to a provider within one request to the platform. */
 const waitMs = 20_000;
 /** Matches only pages of the dashboard, and nothing that a browser could take for another host. */
 const returnForm = /^\/dashboard(?:\/[\w.~-]+)*\/?(?:\?[\w.~=&%-]*)?$/;
+/** Far longer than any path of the dashboard. */
 const returnLengthMax = 500;
 const dashboard = "/dashboard";
 const accountPage = "/dashboard/account";
+/** The path to which better-auth redirects a refused sign-in. Nobody goes there: `end` reads it. */
 const failedPath = "/v2/auth/failed";
 
+/** The refusals of our own gate, which better-auth hands on as the code of an error. */
 const gateRefusals: ReadonlySet<string> = new Set<GateRefusal>([
   "address_not_proven",
   "not_invited",
   "two_factor_first",
 ]);
+/** better-auth's codes for a browser that comes back without the state of a running visit. */
 const expiredCodes: ReadonlySet<string> = new Set([
   "state_mismatch",
   "state_not_found",
@@ -103,6 +108,7 @@ export class ProviderSignIn {
    */
   async begin(
     id: ProviderId,
+    /** `returnTo` null: the dashboard's first page. */
     visitor: Trier & { readonly returnTo: string | null },
   ): Promise<VisitBegin> {
     // Throws when the provider is not set up.
@@ -221,6 +227,7 @@ export class ProviderSignIn {
     id: ProviderId,
     visit: Trier & {
       readonly query: Readonly<Record<string, string>>;
+      /** The header `Cookie`; null: the browser sent none. */
       readonly cookie: string | null;
     },
   ): Promise<VisitEnd> {
@@ -274,9 +281,14 @@ export class ProviderSignIn {
       if (person.two_factor_enabled) return this.#parts.challenges.make(tx, person.id);
       return { person, session: await this.#parts.sessions.open(tx, person, { way: id, by }) };
     });
+    // A challenge has a kind. A session gets its kind, with its tokens, only here.
     return "kind" in done ? done : this.#parts.sessions.tokensOf(done);
   }
 
+  /**
+   * Compares the password, with a limit on wrong ones, and returns the caller's session. Throws
+   * `Fault("not_usable" | "rate_limited" | "unauthorized")`.
+   */
   #confirm(caller: PersonCaller, password: Secret | null): Promise<PersonSession> {
     const { db, hashes, limits: attempts, sessions } = this.#parts;
     return attempts.counted(limits.confirm, caller.personId, async () => {
@@ -300,7 +312,9 @@ export class ProviderSignIn {
     const person = personId === null ? undefined : await personById(this.#parts.db, personId);
     if (person !== undefined && code === null)
       return { done: { kind: "connected" }, returnTo: accountPage };
+    // Without a code the answer was not one of better-auth's, and the refusal is `failed`.
     const why = refusalOf(code ?? "");
+    // The code comes from the URL, which anybody can write, so the log gets only its beginning.
     this.#parts.log.warn(
       { provider: id, code: code?.slice(0, 100) },
       "a visit to a provider was refused",
@@ -338,6 +352,7 @@ export class ProviderSignIn {
     return { url, cookies: answer.cookies };
   }
 
+  /** Counts an attempt. Throws `Fault("rate_limited")`. */
   async #count(trier: Trier): Promise<void> {
     await this.#parts.limits.take(limits.secretAddress, this.#parts.deviceCookies.keyOf(trier));
   }

@@ -24,7 +24,8 @@ export type SignedIn = PersonSession & {
   /** How long the access token is valid, in seconds. */
   readonly expiresIn: number;
   /**
-   * Is exchanged for access tokens while the session lasts. Also the value of the session cookie.
+   * The client exchanges it for access tokens while the session lasts. It is also the value of the
+   * session cookie.
    */
   readonly refreshToken: Secret;
 };
@@ -216,6 +217,7 @@ export class Sessions {
   async #endSurplus(tx: Db, personId: string): Promise<void> {
     // At this time no session had expired, so expired ones are counted too.
     const at = new Date(0);
+    // A sign-in adds one session, so far fewer than `sessionsMax` are ever too many.
     const all = await store.listSessions(tx, { personId, at, limit: sessionsMax * 2 });
     const surplus = all.slice(sessionsMax);
     for (const { id } of surplus) await store.deleteSessions(tx, { personId, only: id });

@@ -28,6 +28,7 @@ export type CodeSignIn = Trier & { readonly challenge: string; readonly code: st
 
 /** The proof with which a person changes their second factor. */
 type Confirmation = {
+  /** A code of the authenticator app, or a backup code. */
   readonly code: string;
   /** Null: none was sent, which is accepted only from a person without a password. */
   readonly password: Secret | null;
@@ -128,7 +129,7 @@ export class TwoFactor {
       await store.updateTwoFactor(tx, caller.personId, {
         backup_codes: await this.#sealCodes(backupCodes),
       });
-      // The audit log has no action for new backup codes alone.
+      // The audit log has no action for new backup codes alone, so this is the nearest one.
       const changes = { backupCodes: { new: "made anew" } };
       const about = aboutOf(caller);
       await recordOfPerson(tx, {
@@ -348,7 +349,10 @@ function openFactor(key: Secret, sealed: string): Promise<string> {
   return symmetricDecrypt({ key: keysOf(key), data: sealed });
 }
 
-/** The key in the form that better-auth takes. Each stored text contains the key's version. */
+/**
+ * The key in the form that better-auth takes. Each stored text contains the key's version, of which
+ * there is only one so far.
+ */
 function keysOf(key: Secret): { keys: Map<number, string>; currentVersion: number } {
   return { keys: new Map([[1, key.reveal()]]), currentVersion: 1 };
 }

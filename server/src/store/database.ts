@@ -1,8 +1,8 @@
 // Connections to PostgreSQL and typed queries on them. The types are in `store/tables.ts`, the
 // queries in the `*-store.ts` files of each area. Every statement and every wait for a connection
-// or a lock has a deadline; no statement may change append-only data. In statements
-// `clock_timestamp()` is the platform's time (database-time.ts); `now()` and column defaults are
-// the server's.
+// or a lock has a deadline; no statement may change append-only data (runtime-role.ts). In
+// statements `clock_timestamp()` is the platform's time (database-time.ts); `now()` and column
+// defaults are the server's.
 import { Kysely, sql, type InsertObject, type SelectQueryBuilder, type Transaction } from "kysely";
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert, must } from "#lib/assert.ts";
@@ -26,7 +26,7 @@ export type DatabaseOptions = {
   /** The maximum number of open connections. */
   readonly connections: number;
   readonly log: Log;
-  /** How long to wait for a server that is starting or not there yet. */
+  /** How long to wait for a server that is starting or not there yet; 15 s by default. */
   readonly reachWaitMs?: number;
   readonly clock: Clock;
   readonly counts: DatabaseCounts;
@@ -40,6 +40,7 @@ const connectWaitMs = 10_000;
 const statementMs = 30_000;
 /** How much longer to wait for an answer after the server's own statement timeout. */
 const answerMarginMs = 5_000;
+/** How long a statement waits for a lock before it fails. */
 const lockWaitMs = 10_000;
 /** A transaction idle for this long belongs to a request that hangs; it must not keep its locks. */
 const idleInTransactionMs = 60_000;
@@ -160,6 +161,7 @@ async function checkServer(
   for (;;) {
     const answer = await askVersion(config, time);
     if (typeof answer === "number") {
+      // The last four digits are the minor version.
       if (Math.floor(answer / 10_000) >= majorMin) return;
       throw new CannotStart(
         `The database runs PostgreSQL ${Math.floor(answer / 10_000)}; ${majorMin} or newer is needed.`,
@@ -190,6 +192,7 @@ async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<num
     );
     const [row] = rows;
     if (row !== undefined) time.saw(row.ms, askedMs);
+    // A select without a table has one row, so the 0 only satisfies the compiler.
     return row?.version ?? 0;
   } catch (error) {
     return error instanceof Error ? error : new Error("unknown error", { cause: error });
@@ -199,7 +202,8 @@ async function askVersion(config: ClientConfig, time: DatabaseTime): Promise<num
 }
 
 /**
- * True for errors that pass once the server is there (no listener, no name, starting up); a wrong
+ * True for errors that pass once the server is there: nobody listens at the port or the socket, the
+ * host has no address yet, or the server breaks the connection or is starting up (57P03). A wrong
  * password or name does not pass.
  */
 function mayPass(error: Error): boolean {
@@ -212,9 +216,11 @@ function mayPass(error: Error): boolean {
 /** Host, port and database, without user and password. */
 function hostOf(config: ClientConfig): string {
   const { host, port, database } = new Client(config);
+  // A host that begins with a slash is the folder of a Unix socket.
   return host.startsWith("/") ? `${host}, database ${database}` : `${host}:${port}/${database}`;
 }
 
+/** The tag of a template: `readRows(db)` and its siblings execute the SQL text that follows. */
 type Statement<Result> = (text: TemplateStringsArray, ...values: unknown[]) => Promise<Result>;
 
 /** Counts the rows of the query. */

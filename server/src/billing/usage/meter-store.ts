@@ -22,8 +22,8 @@ export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
 const hasStorage = sql`not is_metered and (ended_at is not null or seen_at > coalesce(metered_until, began_at))`;
 
 /**
- * Locks the project's billing account until the transaction ends; null: another process holds it
- * and meters the project.
+ * Locks the project's billing account until the transaction ends. Returns the number of its
+ * postings so far, and whether one is due; null: another process holds it and meters the project.
  */
 export async function lockAccount(
   tx: Tx,
@@ -51,10 +51,14 @@ type SourceRow = {
   provider: string | null;
   region: string | null;
   gpu_count: number;
+  /** In thousandths of a core and of a GB, like `gbs`. */
   cores: string;
   gbs: string;
+  /** When the metered time begins; null: a build that has made no environment. */
   started_at: Date | null;
+  /** When the metered time ended, or until when the source was last seen; null as above. */
   until_at: Date | null;
+  /** The start of the row itself, which a build has even without an environment. */
   began_at: Date;
   is_ended: boolean;
 };
@@ -107,7 +111,8 @@ export async function readSources(
       coreThousandths: BigInt(Math.round(Number(row.cores))),
       gbThousandths: BigInt(Math.round(Number(row.gbs))),
     },
-    // A build that made no environment has no usage, and counts on the day it began.
+    // A build that made no environment has no usage, and counts on the day it began. A build
+    // without the end of its environment was interrupted, and has no usage either.
     startMs: (row.started_at ?? row.began_at).getTime(),
     endMs: (row.started_at === null ? row.began_at : (row.until_at ?? row.started_at)).getTime(),
     isEnded: row.is_ended,
@@ -171,6 +176,7 @@ export async function writeSlices(tx: Tx, metered: readonly Metered[]): Promise<
   for (const { source, slices } of metered) {
     const known = new Map(source.known.map((slice) => [slice.beginsAtMs, slice]));
     for (const slice of slices) {
+      // A slice that has kept its begin and its length is as it is stored.
       if (known.get(slice.beginsAtMs)?.ms !== slice.ms) rows.push(sliceRow(source, slice));
     }
   }
