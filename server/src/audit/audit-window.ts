@@ -29,8 +29,8 @@ export function windowOf(
   const oldestKept = instantOfMs(nowMs - retentionDays * dayMs);
   const start = from !== null && isAfter(from, oldestKept) ? from : oldestKept;
   if (to !== null && !isAfter(to, start)) return null;
-  // Without `to` the window does not end now: entries have the time of the database, whose clock
-  // may be slightly ahead.
+  // Without `to` the window does not end now: entries get their times from the clock of statements
+  // (store/database-time.ts), which may be ahead of this one.
   return { fromMicros: numberOf(start), toMicros: to === null ? null : numberOf(to) };
 }
 

@@ -22,6 +22,7 @@ export function readInstant(text: string): Instant | null {
   const [offsetHours = 0, offsetMinutes = 0] = offset.map((part) => Number(part ?? 0));
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;
   if (offsetHours > 23 || offsetMinutes > 59) return null;
+  // A day that its month does not have is read as one of the next month, so the text differs.
   const dayMs = Date.parse(`${date}T00:00:00Z`);
   if (Number.isNaN(dayMs) || new Date(dayMs).toISOString().slice(0, 10) !== date) return null;
   const offsetMs = (offsetHours * 60 + offsetMinutes) * 60_000 * (sign === "-" ? -1 : 1);
@@ -30,10 +31,11 @@ export function readInstant(text: string): Instant | null {
   const micros = BigInt(ms) * 1_000n;
   if (second !== "60")
     return { micros: micros + BigInt(fraction.slice(0, 6).padEnd(6, "0")), rest: restOf(fraction) };
+  // With the second 60, `ms` is already the start of the next minute.
   return isBeginOfMonth(ms) ? { micros, rest: "" } : null;
 }
 
-/** True when `left` is after `right`. */
+/** True when `left` is after `right`. Decimals without trailing zeros are ordered as texts. */
 export function isAfter(left: Instant, right: Instant): boolean {
   return left.micros === right.micros ? left.rest > right.rest : left.micros > right.micros;
 }

@@ -17,6 +17,7 @@ export type Kept =
 const hidden = "[secret]";
 const tooLarge = "[too large]";
 const tooMany = "[too many]";
+/** The bounds of what is kept of one entry, so that no request can fill the audit log. */
 const nameLengthMax = 200;
 const textLengthMax = 1_000;
 const entriesMax = 100;
@@ -65,6 +66,7 @@ const memberExtraLength = 4;
 /** The length of the member that counts the names that do not fit. */
 const countLengthMax = 100;
 
+/** The fields without their values; the names that do not fit are counted. */
 function namesOnly(names: readonly string[]): Record<string, Kept> {
   const fitting: string[] = [];
   let length = 0;
@@ -73,8 +75,8 @@ function namesOnly(names: readonly string[]): Record<string, Kept> {
     if (length < totalLengthMax - countLengthMax) fitting.push(name);
   }
   const rest = names.length - fitting.length;
-  const more = rest === 0 ? {} : { "(more fields)": { new: rest } };
-  return { ...Object.fromEntries(fitting.map((name) => [name, tooLarge])), ...more };
+  const count = rest === 0 ? {} : { "(more fields)": { new: rest } };
+  return { ...Object.fromEntries(fitting.map((name) => [name, tooLarge])), ...count };
 }
 
 /** Text of at most `max` characters that PostgreSQL can hold, with a mark if it was cut. */

@@ -14,6 +14,7 @@ import { Forwarder } from "./forwarding/forwarder.ts";
 import { ForwardingUseCases } from "./forwarding/forwarding-use-cases.ts";
 
 export type AuditSettings = {
+  /** For how many days entries are kept where no plan sets it. */
   readonly auditRetentionDays: number;
   /** The operator's receiver of all entries; null: none. `key` null: messages are unsigned. */
   readonly auditForward: { readonly url: Secret; readonly key: Buffer | null } | null;
@@ -30,6 +31,7 @@ type Parts = Foundation & {
 /** Opens the audit log; its loops start and end with the platform. */
 export function openAudit(settings: AuditSettings, parts: Parts) {
   const { db, log, lifecycle, clock, planDaysOf, signer } = parts;
+  // Entries without a project, and projects whose plan sets no days, follow the settings.
   const retentionOf: RetentionOf = (projectId) =>
     (projectId === null ? null : planDaysOf(projectId)) ?? settings.auditRetentionDays;
   const chain = new AuditChain({ db, clock, log, signer });

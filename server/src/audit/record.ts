@@ -34,7 +34,11 @@ type RequestFacts = {
 };
 
 /** The actor and the request: a parameter of every use case that records an action. */
-export type By = { readonly actor: Actor; readonly request?: RequestFacts };
+export type By = {
+  readonly actor: Actor;
+  /** Absent: no request caused the action. */
+  readonly request?: RequestFacts;
+};
 
 /** The platform acting on its own: starting, building, scaling. */
 export const platformActor: Actor = { type: "platform", id: null, name: "platform" };

@@ -14,6 +14,7 @@ export type ShownEntry = Readonly<
 
 /** A row as readers see it. */
 export function showEntry(row: AuditRow): ShownEntry {
+  // A failed request without a resource of its own is recorded with an empty id, shown as null.
   const { resource_type: type, resource_id: id, resource_name: name } = row;
   return {
     id: String(row.id),

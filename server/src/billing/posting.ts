@@ -79,7 +79,8 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
     await post(tx, { kind, entries, period, reference, projectId, currency });
   }
   await store.writePosted(tx, projectId, changed);
-  // Changes to a closed statement go into this month's, even without usage.
+  // Changes to a closed statement go into this month's statement, which even a month without usage
+  // gets.
   if (due.some(({ period }) => closed.has(period)))
     await store.addPeriod(tx, projectId, thisPeriod);
   await store.writeDrawn(tx, changedDraws(currency, drawnBefore, settlement.drawn));

@@ -3,12 +3,14 @@
 import { createHmac, randomBytes, randomInt } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 
+/** How long an app shows a code; the URI for the app says so too. */
 const stepMs = 30_000;
 /**
  * The codes of the step before and after are accepted too: clocks differ, and people type slowly.
  */
 const stepOffsets = [-1, 0, 1];
 const digits = 6;
+/** As a text, these bytes have 32 letters: more than the 20 bytes that RFC 4226 recommends. */
 const secretBytes = 24;
 const backupCodeCount = 10;
 const backupCodeLetters = 10;
@@ -61,7 +63,8 @@ function appCode(secret: string, step: number): string {
   const counter = Buffer.alloc(8);
   counter.writeBigInt64BE(BigInt(step));
   const hash = createHmac("sha1", secret).update(counter).digest();
-  // The last four bits of the hash say where in it the number is (RFC 4226, 5.3).
+  // The last four bits of the hash say where in it the number is, which has no sign bit (RFC 4226,
+  // 5.3).
   const number = hash.readUInt32BE((hash.at(-1) ?? 0) & 0x0f) & 0x7fff_ffff;
   return String(number % 10 ** digits).padStart(digits, "0");
 }

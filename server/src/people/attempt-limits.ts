@@ -20,7 +20,7 @@ export const limits = {
   signInAccount: { kind: "sign-in account", max: 10, windowMs: 15 * minuteMs },
   /** Requests to reset a password, counted by email address. */
   resetAccount: { kind: "reset account", max: 5, windowMs: 60 * minuteMs },
-  /** The same requests, counted by network address. */
+  /** Requests to reset a password, counted by network address. */
   resetAddress: { kind: "reset address", max: 30, windowMs: 60 * minuteMs },
   /** Sign-ups, counted by network address: each may add a row that is never deleted. */
   signUpAddress: { kind: "sign-up address", max: 10, windowMs: 60 * minuteMs },

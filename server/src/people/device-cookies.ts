@@ -8,6 +8,7 @@ import type { By } from "#audit/record.ts";
 import { Secret } from "#lib/secret.ts";
 import { networkOf } from "#lib/client-address.ts";
 
+/** The person's id (a UUID), the device's id of 16 bytes, and the signature of 32 bytes. */
 const form = /^([0-9a-f-]{36})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 const idBytes = 16;
 const signaturePurpose = "slipway-device";

@@ -16,6 +16,7 @@ import { lockPerson } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
 import { sessionEnded } from "./sessions.ts";
 
+/** The foreign key from a login to the session of the person who approved or denied it. */
 const sessionConstraint = "device_logins_session_id_fkey";
 
 /** The tokens of a new session. */

@@ -16,6 +16,7 @@ export type MailerOptions = Pick<Foundation, "clock" | "log"> & {
 
 /** How long the server may take to connect, to greet, and to send or receive the next bytes. */
 const waitMs = 10_000;
+/** The waits between the tries of a mail: about half a second, two seconds and eight seconds. */
 const backoff = { firstMs: 500, factor: 4, msMax: 30_000, jitter: 0.2 };
 const sendPolicy: RetryPolicy = { ...backoff, triesMax: 4, hasTryAtStop: true };
 /** The maximum number of mails that wait to be sent. More are dropped, and the log says so. */
@@ -27,6 +28,7 @@ const subjectLengthMax = 200;
 export class Mailer {
   readonly #options: MailerOptions;
   readonly #transport: Transporter;
+  /** The mails that wait to be sent, or are being sent. */
   readonly #posted = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
 

@@ -3,6 +3,7 @@ import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 
 const lengthMin = 10;
+/** A longer text would cost much time to hash, and `isPassword` refuses it. */
 const lengthMax = 1_000;
 /** The minimum number of different characters, so that a key held down is no password. */
 const differentMin = 4;

@@ -30,6 +30,7 @@ export type ProviderAuthOptions = {
 
 /** Providers send browsers back to URLs below this path. */
 const basePath = "/v2/auth";
+/** The columns of the two times that each of better-auth's tables has. */
 const times = { createdAt: "created_at", updatedAt: "updated_at" };
 
 /** Opens better-auth, which then fetches the configuration of the OpenID Connect provider. */
@@ -37,10 +38,10 @@ export function openProviderAuth(options: ProviderAuthOptions) {
   const { database, secret, baseUrl, oidc, github, gate } = options;
   return betterAuth({
     appName: "Slipway",
-    // With the path: better-auth does not add `basePath` to a URL that has a path.
+    // The path is included, since better-auth adds `basePath` only to a URL without a path.
     baseURL: baseUrl + basePath,
     basePath,
-    // A list, since better-auth would otherwise look for a secret in the environment.
+    // This is a list, since better-auth would otherwise look for a secret in the environment.
     secrets: [{ version: 1, value: secret.reveal() }],
     database: { db: database, type: "postgres" },
     telemetry: { enabled: false },
@@ -53,8 +54,7 @@ export function openProviderAuth(options: ProviderAuthOptions) {
       database: { generateId: () => randomUUID(), validateSchema: false },
       // The address of a request comes from our listener, not from headers that anybody can send.
       ipAddress: { disableIpTracking: true },
-      // The provider sends the browser back from another site, so it would not send a strict
-      // cookie.
+      // The browser comes back from the provider's site, so it would not send a strict cookie.
       cookies: { state: { attributes: { path: basePath, sameSite: "lax", httpOnly: true } } },
     },
     ...providerTables,
@@ -65,6 +65,7 @@ export function openProviderAuth(options: ProviderAuthOptions) {
       async validateUserInfo({ user, source: { action } }) {
         const visit = await getOAuthState<Visit>();
         if (visit !== null) visit.email = user.email;
+        // better-auth sets `link` for a visit that connects an account to a signed-in person.
         return gate.check(user, { action, isAsked: visit?.link !== undefined });
       },
     },
@@ -78,6 +79,7 @@ export function openProviderAuth(options: ProviderAuthOptions) {
             // Only a visit that connects an account names the person who began it.
             if (by !== undefined) {
               const connection = { changes, by, sessionId, providerId };
+              // `false` keeps better-auth from storing the account.
               if (!(await gate.isConnecting(account.userId, connection))) return false;
             }
             return { data: { ...account, ...noTokens, email } };
@@ -195,7 +197,7 @@ function githubConfig({ url, clientId, clientSecret, name }: ProviderSettings): 
   };
 }
 
-/** ASCII only, like the addresses of invitations. */
+/** Matches visible ASCII characters only, as in the addresses of invitations. */
 const plainForm = /^[\x21-\x7e]+$/;
 
 /**

@@ -37,8 +37,9 @@ export class ProviderGate {
   }
 
   /**
-   * Returns a refusal, or undefined. The action `sign-in` means that the provider's account was
-   * linked to a person before. `isAsked`: a signed-in person connects the account, which may have
+   * Returns a refusal, or undefined. The action is better-auth's: with `sign-in` the provider's
+   * account was linked to a person before, with `link-account` a person has its address, and with
+   * any other the person is new. `isAsked`: a signed-in person connects the account, which may have
    * any address.
    */
   async check(
@@ -115,6 +116,7 @@ export class ProviderGate {
     await deleteUnconfirmed(tx, person.id);
     await confirmAddress(tx, person.id);
     await notify(tx, "people", person.id);
+    // Nobody could sign in before, so nobody has lost anything.
     if (deletedCount === 0) return;
     const by: By = { actor: platformActor };
     const changes = { password: { old: "chosen before the address was proven", new: "none" } };

@@ -46,7 +46,7 @@ export type VisitEnd = {
   readonly cookies: readonly string[];
 };
 
-/** The provider's URL for the browser, and the headers `Set-Cookie`, which set the visit's cookie. */
+/** The provider's URL for the browser, and the headers `Set-Cookie` with the visit's cookie. */
 export type VisitBegin = { readonly url: string; readonly cookies: readonly string[] };
 
 /** The account that a signed-in person connects or disconnects. */

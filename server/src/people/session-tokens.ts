@@ -4,6 +4,7 @@ import { createHmac } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import { Secret } from "#lib/secret.ts";
 
+/** A session's token, and the signature of 32 bytes, which has 43 letters in base64url. */
 const form = /^([A-Za-z0-9_-]{16,64})\.([A-Za-z0-9_-]{43})$/;
 const signaturePurpose = "slipway-session";
 
@@ -32,6 +33,7 @@ export class SessionTokens {
   setBy(headers: Headers): string | null {
     for (const line of headers.getSetCookie()) {
       const [, value] = /^[\w.-]*session_token=([^;]+)/.exec(line) ?? [];
+      // better-auth signs its cookie too: the token stands before the dot.
       const token = value === undefined ? null : decodeURIComponent(value).split(".")[0];
       if (token !== null && token !== undefined && token !== "") return token;
     }

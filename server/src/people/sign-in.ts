@@ -44,11 +44,13 @@ export class SignIn {
     // address, which other people may share.
     const knownDevice = deviceCookies.ofPerson(device, person?.id);
     const knownAddress = person?.isKnownAddress === true ? address : "";
+    // Attempts without a known browser or address share one key for each account.
     const account = `${email.toLowerCase()} ${knownDevice ?? knownAddress}`;
     if (knownDevice === null) await counts.take(limits.signInAddress, networkOf(address));
     await counts.take(limits.signInAccount, account);
     const hash = person?.passwordHash ?? this.#nobodysHash;
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
+    // `nobodysHash` fits no password, but only a password of the person's own may open a session.
     const isVerified = isRight && person !== undefined && person.passwordHash !== null;
     const result = isVerified
       ? await db.transaction().execute((tx) => this.#enter(tx, person, by))

@@ -24,6 +24,7 @@ const lockWaitMs = 3_000;
 /** The server gives up a connection to a lost machine after about 25 s, instead of two hours. */
 const keepAlive =
   "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3";
+/** PostgreSQL's code for a lock that another session held for longer than `lock_timeout`. */
 const lockNotAvailable = "55P03";
 
 /**
@@ -31,6 +32,7 @@ const lockNotAvailable = "55P03";
  * the same id later.
  */
 type Session = { readonly pid: number; readonly since: string };
+/** The platform that has the lock: its connection's server process, and a name for messages. */
 type Holder = { readonly connectionPid: number; readonly name: string };
 
 /** Call `start()`, then `announce()` once the tables exist; `stop()` releases the lock. */

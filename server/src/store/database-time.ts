@@ -14,6 +14,7 @@ import type { Log } from "#lib/log.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";
 import { followMs, SteadyTime } from "#lib/steady-time.ts";
 
+/** How often the database is asked for its clock while it is in use. */
 const askEveryMs = 10_000;
 /** How long to wait before asking again when there is no answer. */
 const answerWaitMs = 60_000;
@@ -36,8 +37,10 @@ export class DatabaseTime {
   readonly #options: DatabaseTimeOptions;
   #databaseTime: SteadyTime | null = null;
   #nextAskMs = 0;
+  /** The last time that `read` returned, and when; 0 before its first call. */
   #lastMs = 0;
   #lastMonotonicMs = 0;
+  /** The last jump, and until when leases are compared with the time before it. */
   #jump: { readonly byMs: number; readonly untilMs: number } | null = null;
 
   constructor(options: DatabaseTimeOptions) {
@@ -56,6 +59,8 @@ export class DatabaseTime {
     if (this.#databaseTime === null) {
       this.#databaseTime = new SteadyTime(databaseMs, askedMs + tookMs / 2);
     } else if (tookMs <= answerMsMax) {
+      // The database read its clock between the question and now. So at `askedMs` it showed
+      // `databaseMs - tookMs`, or up to `tookMs` more.
       const report = this.#databaseTime.compare(databaseMs - tookMs, askedMs, tookMs);
       if (report === null) return;
       const { kind, aheadMs } = report;
@@ -74,8 +79,11 @@ export class DatabaseTime {
     const platformMs = clock.exactMs();
     const databaseMs = this.#databaseTime?.at(monotonicMs) ?? platformMs;
     const agreedMs = Math.abs(databaseMs - platformMs) <= followMs ? platformMs : databaseMs;
+    // How far the time has moved away from monotonic time since the last reading.
     const byMs =
       this.#lastMs === 0 ? 0 : agreedMs - this.#lastMs - (monotonicMs - this.#lastMonotonicMs);
+    // The platform's time and the database's may agree at one reading and not at the next, which
+    // moves the time by about `followMs`. Only more than twice that counts as a jump.
     if (Math.abs(byMs) > 2 * followMs) this.#jump = { byMs, untilMs: monotonicMs + leaseHoldMs };
     // Small corrections never move the time backwards.
     const nowMs = byMs < -2 * followMs ? agreedMs : Math.max(agreedMs, this.#lastMs);

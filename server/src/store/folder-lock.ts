@@ -66,6 +66,7 @@ export function lockFolder(lockFile: string): FolderLock {
     throw new CannotStart(message, { cause: error });
   }
   const pidFile = join(folder, "slipway.pid");
+  // The timeout 0 makes a held lock fail at once, instead of waiting for its holder.
   const database = new DatabaseSync(lockFile, { timeout: 0 });
   try {
     database.exec("begin immediate");
@@ -143,6 +144,7 @@ function isBusy(error: unknown): boolean {
 
 function readPid(pidFile: string): number | null {
   try {
+    // An empty file gives 0, and so null.
     return Number(/^\d+/.exec(readFileSync(pidFile, "utf8"))?.[0] ?? 0) || null;
   } catch {
     // The holder has the lock and is about to write the file.

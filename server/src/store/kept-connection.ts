@@ -113,6 +113,7 @@ export class KeptConnection {
       await prepare(client);
     } catch (error) {
       this.#client = undefined;
+      // At a stop nothing waits for the end, since a connection that is being made may never end.
       const ended = client.end().catch(() => undefined);
       if (!this.#stopping.signal.aborted) await ended;
       throw error;

@@ -41,6 +41,7 @@ export type LeaseOptions<Name extends LeasedTable> = {
   readonly table: Name;
   /** The name of the claiming platform; unique among running platforms. */
   readonly holder: string;
+  /** How long a lease lasts after it was claimed or renewed. */
   readonly leaseMs: number;
   readonly log: Log;
   readonly clock: Clock;
@@ -67,7 +68,7 @@ export class Leases<Name extends LeasedTable> {
     set?: RawBuilder<unknown>;
   }): Promise<Lease<Name>[]> {
     const { db, table, holder, leaseMs } = this.#options;
-    const more = claim.set === undefined ? sql`` : sql`, ${claim.set}`;
+    const furtherColumns = claim.set === undefined ? sql`` : sql`, ${claim.set}`;
     const { rows } = await sql<{ id: IdOf<Name>; epoch: number; taken: boolean }>`
       with free as (
         select id, lease_holder is not null as taken from ${sql.table(table)}
@@ -75,7 +76,7 @@ export class Leases<Name extends LeasedTable> {
          order by ${claim.order} limit ${claim.limit} for update skip locked
       )
       update ${sql.table(table)} as claimed
-         set lease_holder = ${holder}, lease_epoch = lease_epoch + 1, lease_until = ${untilTime(leaseMs)}${more}
+         set lease_holder = ${holder}, lease_epoch = lease_epoch + 1, lease_until = ${untilTime(leaseMs)}${furtherColumns}
         from free where claimed.id = free.id
       returning claimed.id as id, claimed.lease_epoch as epoch, free.taken as taken`.execute(db);
     return rows.map(({ id, epoch, taken }) => ({ id, epoch, isTakenOver: taken }));
@@ -131,8 +132,8 @@ export class Leases<Name extends LeasedTable> {
 
   /**
    * Ends the leases that an earlier process held under this holder's name, so that nobody waits for
-   * them. Only for a holder whose name is certainly unique. Returns the number of leases that it
-   * ended.
+   * them. Call it only for a holder whose name is certainly unique. Returns the number of leases
+   * that it ended.
    */
   async endEarlier(): Promise<number> {
     const { db, table, holder } = this.#options;
@@ -181,6 +182,7 @@ export class Leases<Name extends LeasedTable> {
     const quarterMs = leaseMs / 4;
     let endMs = this.#clock.monotonicMs() + leaseMs - quarterMs;
     const remainingMs = (): number => endMs - this.#clock.monotonicMs();
+    // A timer has whole milliseconds, so there is no pause of less than one.
     while (remainingMs() > 1) {
       const pauseMs = Math.min(quarterMs, remainingMs());
       const dueMs = this.#clock.monotonicMs() + pauseMs;
@@ -196,6 +198,7 @@ export class Leases<Name extends LeasedTable> {
           Math.max(0, remainingMs()),
           this.renew(lease),
         );
+        // A lost lease ends the loop: `requestedMs` has passed.
         endMs = isHeld ? requestedMs + leaseMs - quarterMs : requestedMs;
       } catch (error) {
         log.warn({ err: error, table, id: lease.id }, "a lease could not be extended");

@@ -76,6 +76,7 @@ export async function appliedMigrations(client: Client): Promise<Applied[]> {
 
 /** The migrations of a folder in order. */
 export function readMigrations(folder: string): Migration[] {
+  // A file with another name has no match, and an empty list adds nothing.
   const names = readdirSync(folder).flatMap((file) => fileForm.exec(file)?.[1] ?? []);
   return names.toSorted().map((name) => {
     const sql = readFileSync(join(folder, `${name}.sql`), "utf8");

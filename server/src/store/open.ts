@@ -25,6 +25,7 @@ export type StoreSettings = {
   readonly dataDir: string;
   /** Null: the embedded server runs in the data folder. */
   readonly databaseUrl: Secret | null;
+  /** The maximum number of connections that the platform's pool opens. */
   readonly databaseConnections: number;
   /** Null: the key is kept in a file of the data folder. */
   readonly secretKeys: readonly Secret[] | null;
@@ -41,6 +42,7 @@ export type StoreSettings = {
  */
 export type OpenedStore = Foundation & {
   readonly counts: DatabaseCounts;
+  /** Resolves with a message for the operator; see `DatabaseLock.lost`. */
   readonly lost: Promise<string>;
 };
 

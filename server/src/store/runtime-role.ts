@@ -23,10 +23,13 @@ const otherRights = ["select", "insert", "update", "delete"];
 /** Functions that the role may call, and PUBLIC may not. */
 const restrictedFunctions = ["remove_audit_entries"];
 
-/** PostgreSQL cuts names after 63 bytes. */
+/** An expression for the role's name. PostgreSQL cuts names after 63 bytes; the suffix has 8. */
 const roleName = "left(session_user::text, 55) || '_runtime'";
 
-/** A statement that makes a connection work as the role, if the role exists and has its rights. */
+/**
+ * A statement that makes a connection work as the role, if the role exists and has its rights.
+ * Since PostgreSQL 16, not every member of a role may work as it.
+ */
 export const takeRuntimeRole = `
   select set_config('role', rolname, false) from pg_roles
    where rolname = ${roleName}
@@ -76,6 +79,7 @@ async function createRole(client: Client): Promise<Role> {
     if (!(await canTake(client, quoted))) await runOnce(client, `grant ${quoted} to session_user`);
     return { name, user, reason: null };
   } catch (error) {
+    // 42501 is a lack of rights, which the caller reports; the platform works without the role too.
     if (errorCode(error) === "42501") return { name, user, reason: (error as Error).message };
     throw error;
   }
@@ -92,9 +96,9 @@ async function runOnce(client: Client, statement: string): Promise<void> {
       return;
     } catch (error) {
       const code = errorCode(error);
-      // The role or the grant exists by now.
+      // The role or the grant exists by now: as PostgreSQL found (42710), or its index (23505).
       if (code === "42710" || code === "23505") return;
-      // "tuple concurrently updated".
+      // PostgreSQL says "tuple concurrently updated" (XX000) when two change a role at once.
       if (code !== "XX000" || tries >= 20) throw error;
     }
   }
@@ -107,6 +111,7 @@ async function canTake(client: Client, quoted: string): Promise<boolean> {
     await client.query(`set local role ${quoted}`);
     return true;
   } catch (error) {
+    // 42501 is a lack of rights.
     if (errorCode(error) === "42501") return false;
     throw error;
   } finally {

@@ -73,6 +73,7 @@ async function resealBatch(
   sealer: Sealer,
   { table, column, keys, contextOf }: SealedColumn,
 ): Promise<number> {
+  // The first key is the one that seals.
   const [current = ""] = sealer.keyIds();
   const sealed = sql.ref(column);
   const { rows } = await sql<{ address: string; sealed: string }>`

@@ -66,6 +66,7 @@ function readKeyFile(path: string): string[] | null {
       { cause: error },
     );
   }
+  // The first key seals; the others only open what was sealed before a rotation.
   const keys = text.split(",").map((key) => key.trim());
   if (keys.every((key) => /^[0-9a-f]{64}$/i.test(key))) return keys;
   throw new CannotStart(

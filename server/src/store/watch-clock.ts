@@ -10,6 +10,7 @@ import { readLatestTime } from "./latest-time-store.ts";
 const readEveryMs = 2_000;
 /** A longer downtime cannot be told from a clock that went ahead. */
 const awayMsMax = 86_400_000;
+/** A clock that is behind by less is not reported at the start. */
 const backMsMin = 60_000;
 
 /** Reports steps from now on. */

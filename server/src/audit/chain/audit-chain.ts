@@ -26,12 +26,14 @@ export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & {
 const checkpointEveryMs = 3_600_000;
 /** A chain is also signed after this many new entries. */
 const checkpointEntries = 1_000;
+/** How often the platform looks for chains that are due. */
 const turnEveryMs = 300_000;
 /**
  * One turn, or `stop`, makes at most this many checkpoints; later turns sign the rest. A signature
  * takes a millisecond.
  */
 const checkpointsMax = 2_000;
+/** How many chain ends are read at once. */
 const batchMax = 100;
 /** More than the number of platforms on one database that sign the same chain at once. */
 const signTriesMax = 100;
@@ -39,6 +41,7 @@ const signTriesMax = 100;
 /** The first lines of an export. */
 export type ExportBegin = {
   readonly header: format.ExportHeader;
+  /** Undefined: none of the chain's entries were removed. */
   readonly stub: format.StubLine | undefined;
 };
 
@@ -88,7 +91,7 @@ export class AuditChain {
       endAtCall ??= end?.number ?? 0;
       const signed = (await readSigned(db, chain)) ?? format.chainBegin;
       if (signed.number >= endAtCall) return signed;
-      // A concurrent signer that had read an earlier end was faster. The next try signs after that.
+      // A concurrent signer was faster, but had read an earlier end. The next try signs the rest.
     }
     throw new Error(
       `the end of the chain ${chain} could not be signed: others were faster ${signTriesMax} times`,
@@ -118,6 +121,7 @@ export class AuditChain {
     // Retention may have passed the checkpoint meanwhile: then there are no entries to export.
     const isGone = stub !== undefined && stub.number > through.number;
     const positions = { after: stub ?? format.chainBegin, through: isGone ? stub : through };
+    // The signed text is made of the line without `jws`, which the functions of the format require.
     const { jws: _, ...unsigned } = format.exportHeader({
       project,
       exportedAt,
@@ -165,6 +169,7 @@ export class AuditChain {
   async signDue(signal: AbortSignal): Promise<void> {
     const nowMs = this.#options.clock.now();
     const before = new Date(nowMs - checkpointEveryMs);
+    // A checkpoint from the future was made by a wrong clock; see `OpenEndQuery`.
     const beyond = new Date(nowMs + checkpointEveryMs);
     await this.#signAll({ due: { before, beyond, entriesMin: checkpointEntries } }, signal);
   }
@@ -183,6 +188,7 @@ export class AuditChain {
   async #sign(end: OpenEnd): Promise<void> {
     const { db, clock, signer } = this.#options;
     const at = new Date(clock.now());
+    // As in `begin`, the line is made with an empty `jws`, which is not part of the signed text.
     const { jws: _, ...unsigned } = format.checkpointLine({
       ...end,
       at: at.toISOString(),

@@ -43,6 +43,7 @@ async function cutChain(
   if (cut === undefined) return 0;
   const at = new Date(clock.now());
   const times = { before: before.toISOString(), at: at.toISOString() };
+  // The signed text is made of the line without `jws`, which `stubLine` requires.
   const { jws: _, ...unsigned } = stubLine({ ...cut, ...times, jws: "" });
   const signature = await signText(signer, signedText(unsigned, projectOfChain(chain)));
   return await removeEntries(db, { chain, through: cut.number, before, at, ...signature });

@@ -36,6 +36,7 @@ export function compareNames(left: string, right: string): number {
   const difference = bytes - Buffer.byteLength(right);
   if (difference !== 0) return difference;
   const areAscii = bytes === left.length && bytes === right.length;
+  // For ASCII the order of texts is the order of bytes; `Number` gives 1, or 0 for equal names.
   if (areAscii) return left < right ? -1 : Number(left > right);
   return Buffer.compare(Buffer.from(left), Buffer.from(right));
 }
@@ -55,5 +56,6 @@ function plainDecimal(value: number): string {
   const digits = first + rest;
   const power = Number(exponent);
   if (power < 0) return `${sign}0.${"0".repeat(-power - 1)}${digits}`;
+  // JavaScript writes an exponent only from 10^21 on, so all digits are before the point.
   return `${sign}${digits.padEnd(power + 1, "0")}`;
 }

@@ -30,6 +30,7 @@ export async function signText(signer: ChainSigner, text: string): Promise<Chain
   const { id, privateKey } = signer.current();
   const signing = new FlattenedSign(Buffer.from(text)).setProtectedHeader(headerOf(id));
   const { protected: header, signature } = await signing.sign(privateKey);
+  // The payload between the two dots is left out: a verifier rebuilds it.
   return { jws: `${header}..${signature}`, keyId: id };
 }
 
@@ -44,7 +45,8 @@ export async function signatureFault(
 ): Promise<"malformed" | "unknown key" | "wrong" | null> {
   const keyId = keyIdOf(jws);
   const signature = jws.split(".").at(-1) ?? "";
-  // A signature is accepted in exactly one form: other encodings of the same bytes are refused.
+  // A signature is accepted in exactly one form: other encodings of the same bytes are refused, and
+  // other headers too.
   const isOurs =
     keyId !== null && jws === `${toBase64Url(JSON.stringify(headerOf(keyId)))}..${signature}`;
   if (!isOurs || signature !== toBase64Url(Buffer.from(signature, "base64url"))) return "malformed";
@@ -69,7 +71,7 @@ export function keyIdOf(jws: string): string | null {
     const { kid } = decodeProtectedHeader(jws);
     return typeof kid === "string" ? kid : null;
   } catch {
-    // Not three parts, or the first is not JSON.
+    // The text does not have three parts, or the first is not JSON.
     return null;
   }
 }

@@ -138,6 +138,7 @@ export async function findCut(
     limit,
   }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
 ): Promise<format.ChainPosition | undefined> {
+  // Without a newer entry all of them may be removed: the number stands for the largest bigint.
   return await readRow<format.ChainPosition>(db)`
     with begin as materialized (
       select link.number, link.hash, entry.at

@@ -105,9 +105,10 @@ export class AuditExport {
     while (after < through) {
       const rows = await store.readLinks(db, { chain, after, through, limit });
       const last = rows.at(-1);
+      // There is at most one checkpoint for each entry, so the same limit does.
       const numbers = { chain, after, through: last?.number ?? through, limit };
       const checkpoints = await auditChain.checkpoints(db, numbers);
-      // Checked after the batch was read: if retention has not come this far, the batch is
+      // The stub is read after the batch: if retention has not come this far by then, the batch is
       // complete. Verification finds entries that were removed in other ways.
       if (((await readStub(db, chain))?.number ?? 0) > after) {
         throw new Error(`entry ${after + 1} of ${chain} was removed while it was exported`);
@@ -165,6 +166,7 @@ export class AuditExport {
   }
 }
 
+/** The requested period, null if all of it was removed, and the chain's end at the beginning. */
 type Bounds = { readonly window: AuditWindow | null; readonly end: store.ChainEnd };
 
 function linesOf(
@@ -188,12 +190,14 @@ function textOf(lines: readonly ExportLine[]): string {
 /** The size of the next batch, if its entries are similar to these. */
 function nextLimit(rows: readonly store.LinkedRow[]): number {
   const length = rows.reduce((sum, row) => sum + lengthOf(row), 0);
+  // The next entries may be much longer, so a batch is at most four times as large as the last one.
   const fitting = Math.round((rows.length * batchLength) / Math.max(1, length));
   return Math.min(batchEntries.max, Math.max(batchEntries.min, Math.min(fitting, 4 * rows.length)));
 }
 
 /** Estimates the length of a row's line in characters, without building the line. */
 function lengthOf({ changes, reason }: store.LinkedRow): number {
+  // The other fields of a line have about 500 characters.
   return 500 + (reason?.length ?? 0) + (changes === null ? 0 : JSON.stringify(changes).length);
 }
 

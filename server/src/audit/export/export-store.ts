@@ -33,12 +33,16 @@ export async function readHead(db: Db, chain: Chain): Promise<ChainPosition> {
 }
 
 export type ChainEnd = ChainPosition & {
-  /** When the end was read, by the database's clock; every entry up to `number` is earlier. */
+  /**
+   * When the end was read, by the clock that also gives entries their times (database-time.ts).
+   * Every entry up to `number` is earlier.
+   */
   readonly atMicros: number;
 };
 
 /** Like `readHead`, with the time of the read. No locks. */
 export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
+  // The microsecond that is added makes the time later than an entry of the same microsecond.
   const { rows } = await sql<ChainEnd>`
     select coalesce(number, 0) as number, coalesce(hash, ${chainBegin.hash}) as hash,
            (extract(epoch from clock_timestamp()) * 1000000)::bigint + 1 as "atMicros"

@@ -30,7 +30,7 @@ export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log
   readonly instanceId: string;
   /** The client for URLs from project owners. */
   readonly client: Receiver["client"];
-  /** The operator's receiver of all chains. */
+  /** The operator's receiver of all chains; null: none. */
   readonly platform: Receiver | null;
   /** The polling interval; 2 s by default. */
   readonly intervalMs?: number;
@@ -58,6 +58,7 @@ export class Forwarder {
   readonly #leases: Leases<"audit_forwardings">;
   readonly #loop: Loop;
   readonly #stopping = new AbortController();
+  /** The forwardings under way, which count towards `concurrentMax`. */
   readonly #sending = { project: new Set<Promise<void>>(), platform: new Set<Promise<void>>() };
 
   constructor(options: ForwarderOptions) {

@@ -13,7 +13,7 @@ export type JudgedBatch = {
   readonly answer: OutwardAnswer;
   /** Failed attempts since the last success, without this one. */
   readonly failures: number;
-  /** When the first of them failed; null: there is none. */
+  /** When the first of these attempts failed; null: there is none. */
   readonly failingSinceMs: number | null;
   /** False for the operator's receiver: nobody would resume it. */
   readonly isPausable: boolean;
@@ -24,6 +24,7 @@ export type JudgedBatch = {
 
 /** The waits are short at first, and bounded, so that a recovered receiver does not wait long. */
 const waits: Backoff = { firstMs: 1_000, factor: 2, msMax: 900_000, jitter: 0.2 };
+/** The longest wait that a receiver can ask for with `Retry-After`. */
 const retryAfterMsMax = 3_600_000;
 /** After failing for this long, a forwarding is paused: longer than a weekend with a holiday. */
 const failingMsMax = 4 * 86_400_000;

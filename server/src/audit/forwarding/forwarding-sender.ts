@@ -31,6 +31,7 @@ export type SenderParts = Pick<Foundation, "db" | "clock" | "log"> & {
 
 export type ForwardingLease = Lease<"audit_forwardings">;
 
+/** The maximum number of entries of a batch, which bounds how many rows are read for it. */
 const entriesMax = 500;
 /**
  * The maximum size of a batch's entries: common receivers accept 1 MiB, and an entry has at most
@@ -56,6 +57,7 @@ export async function sendBatches(lease: ForwardingLease, parts: SenderParts): P
     if (!(await leases.renew(lease))) return;
     const [row] = await store.readForwardings(db, [lease.id]);
     const receiver = row === undefined ? null : parts.receiverOf(row);
+    // The forwarding was deleted, or has no receiver any more.
     if (row === undefined || receiver === null) break;
     const isTaken = await sendBatch({ lease, row, receiver }, parts);
     if (!isTaken) break;
@@ -63,22 +65,24 @@ export async function sendBatches(lease: ForwardingLease, parts: SenderParts): P
   await leases.release(lease);
 }
 
-type Turn = {
+type Sending = {
   readonly lease: ForwardingLease;
   readonly row: store.ForwardingRow;
   readonly receiver: Receiver;
 };
 
 /** Sends one batch; returns true when the receiver took it, and there may be more. */
-async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
-  const { lease, row, receiver } = turn;
+async function sendBatch(sending: Sending, parts: SenderParts): Promise<boolean> {
+  const { lease, row, receiver } = sending;
   const { db, leases, clock, timeoutMs, stopping } = parts;
   const [first, ...others] = await nextEntries(row, db);
   if (first === undefined) {
+    // Nothing is left to send, or retention has removed what was next.
     await store.skipRemoved(db, leases.held(lease));
     return false;
   }
   const through = others.at(-1)?.number ?? first.number;
+  // A batch that is sent again was recorded by an earlier attempt.
   if (row.sending_through !== through && !(await store.beginBatch(db, leases.held(lease), through)))
     return false;
   const project = projectOfChain(row.chain);
@@ -102,7 +106,7 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
     isPausable: row.scope === "project",
   });
   if (verdict.kind === "taken") return await store.endBatch(db, leases.held(lease), through);
-  await postponeOrPause(turn, verdict, parts);
+  await postponeOrPause(sending, verdict, parts);
   return false;
 }
 
@@ -120,7 +124,7 @@ async function nextEntries(row: store.ForwardingRow, db: Db): Promise<EntryLine[
 type FailureVerdict = Exclude<BatchVerdict, { readonly kind: "taken" }>;
 
 async function postponeOrPause(
-  { lease, row }: Turn,
+  { lease, row }: Sending,
   verdict: FailureVerdict,
   { db, leases, log }: SenderParts,
 ): Promise<void> {
@@ -176,20 +180,20 @@ function batchMessage(batch: {
 /** The headers of an attempt. `key` null: unsigned. */
 function batchHeaders(
   message: BatchMessage,
-  at: { readonly key: Buffer | null; readonly nowMs: number },
+  attempt: { readonly key: Buffer | null; readonly nowMs: number },
 ) {
-  const seconds = Math.floor(at.nowMs / 1000);
+  const seconds = Math.floor(attempt.nowMs / 1000);
   return {
     "Content-Type": "application/json",
     "webhook-id": message.id,
     "webhook-timestamp": String(seconds),
-    ...(at.key === null
+    ...(attempt.key === null
       ? {}
-      : { "webhook-signature": standardSignature([at.key], message, seconds) }),
+      : { "webhook-signature": standardSignature([attempt.key], message, seconds) }),
   };
 }
 
-/** The number of lines that fit into `bytesMax` together; at least 1. */
+/** How many of the first lines fit into `bytesMax` together; at least 1 if there is any line. */
 function countWithin(lines: readonly EntryLine[], bytesMax: number): number {
   let bytes = 0;
   for (const [index, line] of lines.entries()) {

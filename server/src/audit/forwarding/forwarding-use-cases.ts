@@ -82,7 +82,7 @@ export class ForwardingUseCases {
     });
   }
 
-  /** Returns the secret if this call created it. */
+  /** Writes the forwarding. Returns the secret if this call created it, and otherwise null. */
   async #write(
     tx: Tx,
     change: {
@@ -105,6 +105,7 @@ export class ForwardingUseCases {
       return newSecret;
     }
     const chain = chainOf(projectId);
+    // The entry of this change comes after the head, so it is the first one that is sent.
     const { number } = await readHead(tx, chain);
     await store.insertProjectForwarding(tx, {
       id,

@@ -21,9 +21,11 @@ export type BudgetNoticesParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly mail: OwnerMail | null;
 };
 
+/** How often due notices are looked for; a new notice nudges the loop. */
 const intervalMs = 30_000;
 const batchMax = 20;
 const postWaitMs = 15_000;
+/** The answer's content is not used. */
 const answerBytesMax = 1_024;
 /** How long a process holds a batch of notices: longer than sending takes when nobody answers. */
 const holdMs = batchMax * postWaitMs + 60_000;

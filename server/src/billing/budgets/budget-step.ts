@@ -102,6 +102,7 @@ async function noticesOf(
     notices.push({ id, project_id: projectId, kind, target, content: toJson(content) });
   };
   if (webhookUrl !== null) add("webhook", webhookUrl, contentOf(budget, event, parts.clock.now()));
+  // Owners get no mail about the end of a stop.
   if (!parts.hasMail || event.kind === "resume") return notices;
   const mail = { subject: titleOf(budget, event), text: messageOf(budget, event) };
   for (const address of await ownerAddresses(tx, projectId)) add("mail", address, mail);

@@ -15,6 +15,7 @@ export type Budget = BudgetScope & {
   readonly id: string;
   readonly terms: BudgetTerms;
   readonly state: BudgetState;
+  /** When the budget began to stop calls; null: it does not stop them. */
   readonly stoppedAt: Date | null;
   readonly webhookUrl: string | null;
   readonly createdAt: Date;
@@ -30,7 +31,9 @@ const addAttemptsMax = 5;
 /** A notice to send; its `target` is an email address or a URL. */
 export type Notice = Insertable<Tables["budget_notices"]> & { readonly id: string };
 export type DueNotice = Pick<Notice, "id" | "target" | "kind"> & {
+  /** What `budget-step.ts` has stored: a mail or the body of a post, by `kind`. */
   readonly content: unknown;
+  /** The number of attempts, including the one for which the notice was claimed. */
   readonly attempts: number;
 };
 
@@ -67,6 +70,7 @@ export type BudgetWithTerms = BudgetScope & {
   readonly id: string;
   readonly terms: BudgetTerms;
   readonly webhookUrl: string | null;
+  /** The month with which the budget's state begins, like 2026-01. */
   readonly period: string;
 };
 
@@ -181,6 +185,7 @@ function ofScope(db: Db | Tx, { projectId, appId }: BudgetScope) {
     .selectFrom("budgets")
     .selectAll()
     .where("project_id", "=", projectId)
+    // Unlike `=`, this also finds the row without an app.
     .where("app_id", "is not distinct from", appId);
 }
 

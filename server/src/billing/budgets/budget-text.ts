@@ -26,6 +26,7 @@ function dollars(micros: bigint): string {
 
 /** The scope of a budget: `the app example of the project p-0123abcd`. */
 function subjectOf({ projectId, appId }: BudgetScope): string {
+  // The id of an app is its project's id, a dash and its name.
   const project = `the project ${projectId}`;
   return appId === null
     ? project
@@ -71,6 +72,7 @@ export function titleOf(budget: BudgetScope, event: BudgetEvent): string {
   return `Slipway: ${summaryOf(event)}, ${subjectOf(budget)}`;
 }
 
+/** The event in a few words. No mail is sent about a resumption, so it has no words of its own. */
 function summaryOf({ kind, percent }: BudgetEvent): string {
   if (kind === "warn") return `${percent ?? 0} % of the budget is used`;
   return kind === "stop" ? "budget used up" : "budget";

@@ -20,6 +20,7 @@ export type BudgetWatchParts = BudgetStepParts & {
  * recorded with this delay at most.
  */
 const allEveryMs = 60_000;
+/** How many budgets are read at once. */
 const pageMax = 200;
 
 /**
@@ -29,6 +30,7 @@ const pageMax = 200;
 export class BudgetWatch {
   readonly #parts: BudgetWatchParts;
   readonly loop: Loop;
+  /** The projects whose usage was posted since the last turn. */
   readonly #posted = new Set<ProjectId>();
   #allJudgedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -80,6 +82,7 @@ export class BudgetWatch {
         period,
         spentMicros,
       });
+      // Nothing is to be written, unless a new month has begun.
       if (warning === null && turn === null && state.period === budget.state.period) return;
       await db.transaction().execute(async (tx) => {
         // Another process may have taken the step or changed the budget.

@@ -42,6 +42,7 @@ export function judgeBudget(
   const wasStopped = before.isStopped && before.period === period;
   let turn: BudgetStep["turn"] = null;
   if (isStopped && !wasStopped) turn = "stop";
+  // A stop of an earlier month ends too, although `wasStopped` is false for it.
   else if (!isStopped && before.isStopped) turn = "resume";
   return {
     state: { period, warnedPercent, isStopped },

@@ -18,6 +18,7 @@ export type CreditOf = {
  */
 export function creditAtBegin(coupon: AppliedCoupon, period: Period, inputs: CreditOf): Money {
   const offer = offerAtBegin(coupon, period, inputs.settlement);
+  // Each application of a credit keeps its own amount, also while another one draws.
   if (isCredit(coupon) || isDrawingApplication(coupon, period, inputs)) return offer;
   return nothing(offer.currency);
 }
@@ -47,6 +48,7 @@ function offerAtBegin(
   if (discount.kind === "percentage" || discount.amount.currency !== none.currency || !isInForce)
     return none;
   const earlier = drawn.filter((draw) => draw.applicationId === coupon.id && draw.period < period);
+  // Other coupons have their whole amount in each month, until their months are used up.
   if (!isCredit(coupon)) return earlier.length < periodsMax(coupon) ? discount.amount : none;
   return earlier.reduce((rest, { amount }) => minus(rest, amount), discount.amount);
 }

@@ -7,7 +7,7 @@ import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { Coupon, Discount, Frequency } from "./coupon.ts";
 
-/** The column's default. */
+/** The default of the column `billing_accounts.currency`. */
 const currencyDefault = "USD";
 
 /** A coupon with its number, the cursor of lists. */
@@ -54,6 +54,7 @@ export async function isApplied(
   projectId: ProjectId,
   couponId: string | null,
 ): Promise<boolean> {
+  // Without a coupon the query looks for an id that no coupon has, so that it takes as long.
   const row = await tx
     .selectFrom("coupon_applications")
     .select("id")

@@ -114,6 +114,7 @@ export class CouponUseCases {
       await recordChange(tx, { action: "coupon.apply", projectId, coupon, by });
       const { discount } = coupon;
       const balance = discount.kind === "fixed_amount" ? discount.amount : nothing(currency);
+      // The coupon was read before this use was counted.
       return { coupon: { ...coupon, uses: coupon.uses + 1 }, currency, balance };
     });
   }

@@ -38,8 +38,10 @@ export type CouponTerms = {
 
 export type Coupon = CouponTerms & {
   readonly id: string;
+  /** How often projects have applied the coupon. */
   readonly uses: number;
   readonly createdAt: Date;
+  /** Null: the coupon can still be applied. */
   readonly endedAt: Date | null;
 };
 
@@ -134,6 +136,7 @@ function refuseIf(isWrong: boolean, message: string): void {
 export type Application = {
   /** Null: no active coupon has this code. */
   readonly coupon: Coupon | null;
+  /** Whether the project has ever applied the coupon. */
   readonly isApplied: boolean;
   /** The currency of the project's billing account. */
   readonly currency: Currency;
@@ -163,6 +166,7 @@ export function usable({ coupon, isApplied, currency, plan, nowMs }: Application
     return new Fault("not_usable", "The coupon has reached its maximum number of uses.");
   }
   const names = coupon.plans;
+  // A plan takes all coupons, only those that name it, or none; see `couponRules`.
   const isForPlan =
     plan.coupons !== "none" &&
     (names === null ? plan.coupons === "all" : names.includes(plan.name));

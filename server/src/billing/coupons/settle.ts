@@ -16,8 +16,9 @@ export type AppliedCoupon = {
   readonly couponCode: string;
   readonly discount: Discount;
   readonly frequency: Frequency;
-  /** The coupon discounts usage from `appliedAtMs` on and before `expiresAtMs`; null: forever. */
+  /** The coupon discounts usage from this time on. */
   readonly appliedAtMs: number;
+  /** The coupon discounts usage before this time; null: forever. */
   readonly expiresAtMs: number | null;
 };
 
@@ -82,6 +83,7 @@ function stretchesOf(
   const stretches = new Map<string, Stretch>();
   for (const { atMs, amount } of distinct(usage)) {
     const period = periodOf(atMs);
+    // Between two borders, the number of borders that have passed stays the same.
     const key = `${period} ${borders.filter((border) => border <= atMs).length}`;
     const stretch = getOrInsert(stretches, key, () => ({
       period,
@@ -136,15 +138,15 @@ class Draws {
     const amount = this.#offer(coupon, period, charge);
     if (amount.micros === 0n) return none;
     this.#drawing.set(key, coupon.id);
-    const periods = getOrInsert(this.#drawn, coupon.id, () => new Map());
-    periods.set(period, plus(periods.get(period) ?? none, amount));
+    const amounts = getOrInsert(this.#drawn, coupon.id, () => new Map());
+    amounts.set(period, plus(amounts.get(period) ?? none, amount));
     return amount;
   }
 
   all(): Drawn[] {
     const drawn: Drawn[] = [];
-    for (const [applicationId, periods] of this.#drawn) {
-      for (const [period, amount] of periods) drawn.push({ applicationId, period, amount });
+    for (const [applicationId, amounts] of this.#drawn) {
+      for (const [period, amount] of amounts) drawn.push({ applicationId, period, amount });
     }
     return drawn;
   }
@@ -155,6 +157,7 @@ class Draws {
     return used?.has(period) === true || (used?.size ?? 0) < periodsMax(coupon);
   }
 
+  /** The discount that the coupon gives on the amount, whatever its frequency says. */
   #offer(coupon: AppliedCoupon, period: string, charge: Money): Money {
     const { discount } = coupon;
     if (discount.kind === "percentage") return shareOf(charge, discount.rate);

@@ -6,10 +6,12 @@ import type { AppId, AppKey, ProjectId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import type { PlanUseCases } from "./plan-use-cases.ts";
 
+/** A build or new settings of an app; with the cause `create` the app is new. */
 type Received = AppKey & { readonly cause?: string };
 
 type Admission = {
   readonly plans: PlanUseCases;
+  /** Why a budget refuses the app's builds; null: it does not. */
   readonly refusal: (projectId: ProjectId, appId: AppId) => Fault | null;
 };
 

@@ -12,7 +12,9 @@ import { readStandings, type StandingRow } from "./plan-store.ts";
 /** A stop by a budget; `appId` null: of the whole project. */
 export type BudgetStop = {
   readonly appId: AppId | null;
+  /** The month of the stop. */
   readonly period: string;
+  /** The end of that month. */
   readonly untilMs: number;
 };
 
@@ -35,6 +37,7 @@ export class PlanCache {
   /** Projects with a plan of their own or with stops; all others have the default plan. */
   #entries = new Map<ProjectId, Entry>();
   readonly #listeners = new Set<Listener>();
+  /** What notifications say is to be read: everything, or these projects. */
   readonly #pending = { everything: false, projectIds: new Set<ProjectId>() };
   readonly #loop: Loop;
   #unlisten: () => void = () => undefined;
@@ -100,7 +103,7 @@ export class PlanCache {
     this.#loop.nudge();
   }
 
-  /** Turns do not overlap, so that an older read cannot overwrite a newer result. */
+  /** Reads what is pending. Turns do not overlap, so no older read overwrites a newer result. */
   async #readPending(): Promise<void> {
     const { everything, projectIds } = this.#pending;
     if (!everything && projectIds.size === 0) return;
@@ -129,6 +132,7 @@ export class PlanCache {
     }
   }
 
+  /** The entry of one project, whose rows all have the same id and plan. */
   #entryOf(rows: readonly StandingRow[], period: string): Entry {
     const { plans, log } = this.#options;
     const id = rows[0]?.id ?? null;

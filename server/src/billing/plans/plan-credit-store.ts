@@ -69,7 +69,10 @@ export async function readOutdated(
   return rows.map(({ id }) => id);
 }
 
-/** Adds the coupon of a plan's credit unless it exists: every platform uses the same id for it. */
+/**
+ * Adds the coupon of a plan's credit unless it exists: every platform uses the same id for it. The
+ * coupon has ended from the start, so that nobody can apply it by its code.
+ */
 export async function addCoupon(
   tx: Tx,
   id: string,

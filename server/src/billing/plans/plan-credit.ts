@@ -25,6 +25,7 @@ export async function setPlanCredit(
   const now = new Date(nowMs);
   const current = await store.readCredits(tx, projectId);
   const others = current.filter((credit) => credit.couponId !== couponId).map(({ id }) => id);
+  // If not all of them are others, the project has the plan's credit already.
   const isGranted = current.length > others.length;
   if (others.length === 0 && (couponId === null || isGranted)) return;
   await openAccount(tx, projectId);
@@ -62,7 +63,10 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
   return projectIds.length;
 }
 
-/** A UUID (version 8) of the plan and its amount: a changed amount gives another coupon. */
+/**
+ * A UUID of the plan and its amount: a changed amount gives another coupon. The first 8 is the
+ * UUID's version, for ids made in a way of one's own; the second 8 is its variant.
+ */
 function couponIdOf({ name, monthlyCreditCents }: ProjectPlan): string {
   const hex = createHash("sha256")
     .update(`plan credit ${name} ${monthlyCreditCents}`)

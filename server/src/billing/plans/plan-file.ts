@@ -67,6 +67,7 @@ function readPlan(name: string, value: unknown, where: Where): ProjectPlan {
   if (!nameForm.test(name)) throw operatorFileRefused(where(), name, `called by ${namesAllowed}`);
   const table = tableOf(where(), value);
   refuseUnknown(table, planFields, (key) => where(key));
+  // What the file leaves out is as in the plan `self-hosted`.
   const limits: Partial<Record<keyof ProjectPlan, number>> = {};
   for (const [field, { property, min, max }] of Object.entries(numbers)) {
     if (table[field] === undefined) continue;
@@ -95,6 +96,7 @@ function positionOf(text: string, path: readonly string[]): string {
 function lineOf(text: string, path: string): number | null {
   let table = "";
   for (const [index, line] of text.split("\n").entries()) {
+    // A line is a table's header, `[plans.hobby]`, or a key and its value, `apps = 3`, or neither.
     const header = /^\s*\[\s*([^[\]]+?)\s*\]/.exec(line)?.[1];
     const key = /^\s*([\w.\s"'-]+?)\s*=/.exec(line)?.[1];
     let linePath: string | null = null;
@@ -104,6 +106,7 @@ function lineOf(text: string, path: string): number | null {
     } else if (key !== undefined) {
       linePath = plainKey(`${table}.${key}`);
     }
+    // A key before the first header has an empty table, and so a dot in front.
     if (linePath !== null && linePath.replace(/^\./, "") === path) return index + 1;
   }
   return null;

@@ -77,8 +77,9 @@ export class PlanUseCases {
   }
 
   /**
-   * Refuses a new app that exceeds the plan. Runs in the transaction that has inserted the app. A
-   * transaction that adds a second app at the same time waits here, and then counts the first.
+   * Refuses a new app that exceeds the plan. Runs in the transaction that has inserted the app, so
+   * the app is counted too. A transaction that adds a second app at the same time waits here, and
+   * then counts the first.
    */
   async admitApp(tx: Tx, projectId: ProjectId): Promise<void> {
     const plan = await this.planOf(tx, projectId);

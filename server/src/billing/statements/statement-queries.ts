@@ -137,6 +137,7 @@ export async function closeStatements(
   { db, clock, log }: { readonly db: Db; readonly clock: Clock; readonly log: Log },
   signal?: AbortSignal,
 ): Promise<void> {
+  // The end of the month before the one in which the grace period began: all of it is over.
   const lastMs = boundsOf(periodOf(clock.now() - graceMs)).fromMs - 1;
   for (const { projectId, period } of await readToClose(db, periodOf(lastMs), statementsMax)) {
     if (signal?.aborted) return;

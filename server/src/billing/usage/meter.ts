@@ -131,6 +131,7 @@ async function meterStep(
       nowMs: clock.now(),
     });
     onStep("usage posted");
+    // A cut stretch can change discounts even without new usage.
   } else if (isChanged || hasCut) {
     await store.wantPosting(tx, projectId, postingDelayMs);
   }
@@ -163,6 +164,7 @@ function meterSource(source: MeteredSource, borders: readonly number[], prices: 
       : rateAt(prices, resources, atMs);
   const slices = slicesUpTo({ startMs, endMs, borders, known, slicesMax, rateAt: rate });
   const last = slices.at(-1);
+  // Without a slice there is no time left to meter.
   const reachedMs = last === undefined ? endMs : last.beginsAtMs + last.ms;
   return { source, slices, untilMs: reachedMs, isDone: isEnded && reachedMs >= endMs };
 }

@@ -36,6 +36,7 @@ export type Metered = {
   readonly slices: readonly Slice[];
   /** The source is metered up to this time. */
   readonly untilMs: number;
+  /** True when the source has ended and is metered to its end. */
   readonly isDone: boolean;
 };
 

@@ -30,6 +30,7 @@ const versionFields = [
 const poolFields = ["provider", "region", "cpu_core", "memory_gb", "compute"] as const;
 
 const hourMs = 3_600_000;
+/** More versions, or pools of one version, than any operator writes. */
 const versionsMax = 1_000;
 const poolsMax = 1_000;
 
@@ -61,6 +62,7 @@ export function readPrices(text: string, computeTypes: readonly string[]): Price
 }
 
 type VersionContext = {
+  /** The previous version, or the built-in prices, from which omitted prices are inherited. */
   readonly before: PriceVersion;
   readonly isFirst: boolean;
   readonly computeTypes: readonly string[];
@@ -122,6 +124,7 @@ function readPools(path: string, value: unknown, computeTypes: readonly string[]
     const region = nameOf(`${poolPath}.region`, table["region"]);
     return { provider, region, ...readRates(poolPath, table, computeTypes) };
   });
+  // No name contains a slash, so different pools have different keys.
   const keys = pools.map(({ provider, region }) => [provider, region ?? ""].join("/"));
   refuseTwice(keys, (index) => `${path}[${index}]`, "a pool that is listed only once");
   return pools;
@@ -157,7 +160,8 @@ function readCompute(
 
 function readDecimal(path: string, decimal: unknown, { name, max, decimals }: DecimalForm): bigint {
   const allowed = `${name} from 0 to ${max} with at most ${decimals} decimals`;
-  // The shortest text of a number is the text in the file, except for trailing zeros.
+  // JavaScript writes a number with as few digits as identify it. These are the digits in the file,
+  // except for trailing zeros.
   const text = typeof decimal === "number" ? plainText(decimal) : decimal;
   const parts = typeof text === "string" ? /^(\d{1,15})(?:\.(\d{1,25}))?$/.exec(text) : null;
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
@@ -172,6 +176,7 @@ function readDecimal(path: string, decimal: unknown, { name, max, decimals }: De
 /** Writes a number without an exponent: `0.00000655` for 6.55e-6. */
 function plainText(value: number): string {
   const [digits = "", exponent] = String(value).split("e");
+  // A number with a positive exponent keeps it, and is refused: it is far above every maximum.
   if (exponent === undefined || !exponent.startsWith("-")) return String(value);
   const [whole = "", fraction = ""] = digits.split(".");
   return `0.${"0".repeat(Number(exponent.slice(1)) - 1)}${whole}${fraction}`;

@@ -64,6 +64,7 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
   const gbPrice = firstPrice(pools, ({ gb }) => gb) ?? version.gb;
   const acceleratorPrice =
     firstPrice(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
+  // Billionths for thousandths of a resource, times a factor in thousandths, make 10^-15.
   const acceleratorCost = BigInt(gpuCount) * thousand * acceleratorPrice;
   const cost = acceleratorCost + coreThousandths * corePrice + gbThousandths * gbPrice;
   return cost * (computeTier === "protected" ? version.protectedThousandths : thousand);
@@ -79,6 +80,7 @@ export function storageRateAt(prices: Prices, gbThousandths: bigint, atMs: numbe
   if (gbThousandths <= storageFree) return 0n;
   const { fromMs, toMs } = boundsOf(periodOf(atMs));
   const seconds = BigInt(toMs - fromMs) / 1000n;
+  // The last factor makes 10^-15 of billionths for thousandths of a GB.
   const monthCost = (gbThousandths - storageFree) * storageGbMonth * thousand;
   return (monthCost + seconds / 2n) / seconds;
 }
@@ -101,6 +103,7 @@ export type PriceOf = (where: PricedLocation) => SecondPrices;
 
 /** The prices at a location and an instant, without the factor of a tier. */
 export function priceAt(prices: Prices, where: PricedLocation, atMs: number): SecondPrices {
+  // The price of one resource is the cost of a replica that has nothing else, at the factor 1.
   const nothing = {
     gpuCount: 0,
     coreThousandths: 0n,
@@ -137,7 +140,10 @@ function firstPrice(
   return undefined;
 }
 
-/** The prices of a platform without a prices file, in US dollars. */
+/**
+ * The prices of a platform without a prices file, in US dollars: the tier `protected` costs twice
+ * as much, and each project has 100 GB free, above which a GB costs 0.05 a month.
+ */
 export const builtInPrices: Prices = [
   {
     validFromMs: Number.NEGATIVE_INFINITY,

@@ -11,6 +11,7 @@ export type Slice = {
   readonly rateFemtos: bigint;
   /** The exact cost of all earlier slices of the source, in 10^-18 of the unit. */
   readonly attosBefore: bigint;
+  /** The cost of this slice, in 10^-6 of the unit. */
   readonly micros: bigint;
 };
 
@@ -31,6 +32,7 @@ export type SliceRequest = {
 };
 
 const hourMs = 3_600_000;
+/** A micro-unit in attos, which are 10^-18 of the unit. */
 const attosOfMicro = 1_000_000_000_000n;
 
 /** The slices that replace the known ones, in time order, up to `endMs` or up to `slicesMax`. */
@@ -42,7 +44,9 @@ export function slicesUpTo(request: SliceRequest): Slice[] {
   let attosBefore = first?.attosBefore ?? 0n;
   while (atMs < endMs && slices.length < slicesMax) {
     const ms = nextCut(request, atMs) - atMs;
+    // All slices of an hour have one rate, so any known one has it.
     const rateFemtos = known.findLast(isOfHour(atMs))?.rateFemtos ?? request.rateAt(atMs);
+    // Femtos (10^-15) of a second, times milliseconds, make attos (10^-18).
     const attos = rateFemtos * BigInt(ms);
     const micros = rounded(attosBefore + attos) - rounded(attosBefore);
     slices.push({ beginsAtMs: atMs, ms, rateFemtos, attosBefore, micros });

@@ -32,6 +32,7 @@ export function cutsOf(borders: readonly number[], known: ReadonlySet<number>): 
   const cuts: StretchCut[] = [];
   for (const [index, atMs] of borders.entries()) {
     const { fromMs, toMs: monthEndMs } = boundsOf(periodOf(atMs));
+    // A month begins with a stretch of its own.
     if (known.has(atMs) || atMs === fromMs) continue;
     // The usage up to the next known stretch moves. The cuts of later borders move parts of it on.
     const nextMs = borders.find((border) => border > atMs && known.has(border)) ?? monthEndMs;

@@ -60,7 +60,7 @@ export type UsageGroup = UsageSums & {
   readonly pool: string | null;
 };
 
-/** The days of a query: `from` is included, `to` is not. */
+/** The days of a query, like 2026-01-31: `from` is included, `to` is not. */
 export type UsageWindow = {
   readonly projectId: ProjectId;
   readonly appId?: AppId;
@@ -128,6 +128,7 @@ function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown
 
 /** The rows of a window by app: months for its whole months, and days for the partial ones. */
 function monthsAndDaysOf({ projectId, from, to }: UsageWindow): RawBuilder<unknown> {
+  // The whole months are the ones from `first` on and before `end`.
   const first = from.endsWith("-01") ? from.slice(0, 7) : nextPeriod(from.slice(0, 7));
   const end = to.slice(0, 7);
   const columns = sql`app_id, kind, ms, gpu_ms, core_ms, gb_ms, builds, amount_micros`;

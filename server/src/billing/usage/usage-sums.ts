@@ -8,6 +8,7 @@ import { stretchOf } from "./stretches.ts";
 
 /** A change of one row of sums by day. */
 export type DayChange = {
+  /** Any source of the row: all of them have the row's app, kind, resources and pool. */
   readonly source: MeteredSource;
   readonly day: string;
   ms: bigint;

@@ -103,6 +103,7 @@ export function runningEmbeddedUrl(folder: string): Secret | null {
   const paths = clusterPaths(folder);
   const pidFile = join(paths.dataFolder, "postmaster.pid");
   if (!existsSync(pidFile)) return null;
+  // The fifth line of the pid file is the folder of the server's socket.
   const [, , , , socketFolder = ""] = readFileSync(pidFile, "utf8").split("\n");
   if (socketFolder === "") return null;
   const password = readPassword(paths.passwordFile);
@@ -122,6 +123,7 @@ function serverSettings(options: {
     listen_addresses: "",
     unix_socket_directories: options.socketFolder,
     unix_socket_permissions: "0700",
+    // Besides the pool, locks, notifications, migrations and tools need a few connections.
     max_connections: options.connections + 10,
     shared_buffers: "64MB",
     io_method: "sync",
@@ -147,8 +149,8 @@ function serverSettings(options: {
 }
 
 /**
- * Below the data folder; if that path is too long for a socket, a private folder in the system's
- * temporary folder.
+ * Makes the folder of the socket below the data folder. If that path is too long for a socket, it
+ * is a private folder in the system's temporary folder.
  */
 async function makeSocketFolder(preferred: string): Promise<string> {
   const fits = (folder: string): boolean =>
@@ -157,6 +159,7 @@ async function makeSocketFolder(preferred: string): Promise<string> {
     await mkdir(preferred, { recursive: true, mode: 0o700 });
     return preferred;
   }
+  // `mkdtemp` appends six characters.
   const base = fits(join(tmpdir(), `${shortSocketPrefix}XXXXXX`)) ? tmpdir() : "/tmp";
   return mkdtemp(join(base, shortSocketPrefix));
 }

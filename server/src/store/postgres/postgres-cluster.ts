@@ -36,6 +36,7 @@ const unfinishedPrefix = "data.new-";
 
 /** Initialization takes about half a second; a slow disk may take a hundred times as long. */
 const initWaitMs = 120_000;
+/** How long a left-over initdb may keep a folder from being removed. */
 const removeWaitMs = 10_000;
 
 /**
@@ -105,7 +106,7 @@ async function initialise(
       "--auth=scram-sha-256",
       `--pwfile=${passwordFile}`,
     ];
-    const form = [
+    const encoding = [
       "--encoding=UTF8",
       "--locale-provider=builtin",
       "--builtin-locale=C.UTF-8",
@@ -113,7 +114,7 @@ async function initialise(
     ];
     const parameters = [
       ...access,
-      ...form,
+      ...encoding,
       "--no-instructions",
       ...(options.durable ? [] : ["--no-sync"]),
     ];
@@ -169,6 +170,7 @@ export function readPassword(passwordFile: string): Secret {
  */
 function adoptFiles(path: string, owner: PostgresProgram["owner"]): void {
   if (statSync(path).uid === owner.uid) return;
+  // The folder itself comes last: if this is interrupted, the next start begins again.
   for (const name of readdirSync(path, { recursive: true, encoding: "utf8" })) {
     lchownSync(join(path, name), owner.uid, owner.gid);
   }

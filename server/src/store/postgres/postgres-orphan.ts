@@ -38,6 +38,7 @@ export async function clearOrphan(
 ): Promise<void> {
   const pidFile = join(dataFolder, "postmaster.pid");
   const lines = readLines(pidFile);
+  // PostgreSQL writes a negative number when it runs without clients (single-user mode).
   const pid = Math.abs(Number.parseInt(lines[0] ?? "", 10));
   if (!(pid > 0)) {
     // The file is empty or torn: PostgreSQL refuses to start with it, and a running server would
@@ -52,6 +53,7 @@ export async function clearOrphan(
     writeFileSync(pidFile, [impossiblePid, ...lines.slice(1)].join("\n"));
     removeSocketLock(lines);
   }
+  // The fifth line is the folder of the server's socket.
   removeShortSocketFolder(lines[4]);
 }
 
@@ -119,7 +121,8 @@ function isServerByCommand(pid: number, dataFolder: string): boolean {
 }
 
 /**
- * Removes the lock of the socket. It names the same process, but without shared memory to check:
+ * Removes the lock of the socket. Its port and its folder are the fourth and the fifth line of the
+ * pid file. The lock names the same process, but without shared memory to check:
  * any process with that id, even a zombie, would count as running.
  */
 function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
@@ -127,6 +130,7 @@ function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
   rmSync(join(socketFolder, `.s.PGSQL.${port}.lock`), { force: true });
 }
 
+/** Removes the folder if it is one that `makeSocketFolder` of embedded.ts makes in such a place. */
 function removeShortSocketFolder(folder: string | undefined): void {
   if (folder === undefined || !basename(folder).startsWith(shortSocketPrefix)) return;
   if (

@@ -25,10 +25,15 @@ export type PostgresProgram = {
 
 type Environment = Readonly<Record<string, string>>;
 
+/** A way to run PostgreSQL's programs. */
 type Way = {
+  /** The name of the way in messages. */
   readonly name: string;
+  /** The command and its arguments that stand before the program. */
   readonly prefix: readonly string[];
+  /** The user that must own the server's files, as the kernel sees it. */
   readonly owner: { readonly uid: number; readonly gid: number };
+  /** The user as which Node starts the command; empty: the platform's own user. */
   readonly spawnAs: { readonly uid?: number; readonly gid?: number };
 };
 
@@ -45,6 +50,7 @@ const commonEnvironment = {
 /** How long a trial of one way to run may take; the usual time is ten milliseconds. */
 const probeWaitMs = 5_000;
 
+/** The user nobody, who has these ids on common Linux systems. */
 const nobody = { uid: 65534, gid: 65534 };
 
 /**
@@ -119,6 +125,7 @@ function findBinaries(): { readonly binaries: string; readonly packageDir: strin
  * see nothing else.
  */
 function allowPassage(folder: string): void {
+  // Adds the right to enter (x) for the group and for others.
   chmodSync(folder, statSync(folder).mode | 0o011);
 }
 
@@ -138,6 +145,7 @@ function asNamedUser(): string[] {
  * the parent-death signal when a process changes its user.
  */
 function waysToRun(folder: string): Way[] {
+  // Systems without user ids, such as Windows, have no `getuid`.
   const self = { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 };
   const plain: Way[] =
     self.uid === 0
@@ -166,6 +174,7 @@ async function probe(
   environment: Environment,
   target: readonly [folder: string, postgres: string],
 ): Promise<{ major: number } | { complaint: string }> {
+  // Without the right to execute a folder, nobody can enter it.
   const script = 'test -x "$1" || { echo "cannot reach $1" >&2; exit 1; }; exec "$2" --version';
   const [command, ...parameters] = [...way.prefix, "/bin/sh", "-c", script, "sh", ...target];
   const child = spawn(must(command, "a command"), parameters, {
@@ -187,6 +196,7 @@ async function probe(
 export function collect(child: ChildProcess): Promise<{ code: number; output: string }> {
   let output = "";
   const append = (chunk: Buffer): void => {
+    // Only the beginning is needed, for a version or a message.
     if (output.length < 100_000) output += chunk.toString("utf8");
   };
   child.stdout?.on("data", append);

@@ -16,7 +16,9 @@ import type { PostgresProgram } from "./postgres-program.ts";
  * broken disk.
  */
 const readyWaitMs = 120_000;
+/** The pause between two looks at the server's process or pid file. */
 const pollMs = 5;
+/** How long PostgreSQL's fast shutdown (SIGINT) may take, and then its immediate one (SIGQUIT). */
 const fastWaitMs = 20_000;
 const immediateWaitMs = 5_000;
 /** Processes of a killed server notice its death within moments and release its shared memory. */
@@ -36,6 +38,7 @@ export type PostgresServerOptions = {
   readonly clock: Clock;
   readonly dataFolder: string;
   readonly logFile: string;
+  /** The arguments for `postgres` that set its settings. */
   readonly settings: readonly string[];
 };
 
@@ -73,6 +76,7 @@ export class PostgresServer {
         return;
       }
       const logTail = readFileSync(logFile, "utf8").slice(offset).trim().slice(-1000);
+      // PostgreSQL says so while processes of a killed server still use its shared memory.
       if (!logTail.includes("shared memory block") || clock.monotonicMs() > deadline) {
         throw new CannotStart(
           `The embedded database does not start; see ${logFile}. It said: ${logTail}`,
