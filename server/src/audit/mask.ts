@@ -66,7 +66,7 @@ const memberExtraLength = 4;
 /** The length of the member that counts the names that do not fit. */
 const countLengthMax = 100;
 
-/** The fields without their values; the names that do not fit are counted. */
+/** The fields without their values. */
 function namesOnly(names: readonly string[]): Record<string, Kept> {
   const fitting: string[] = [];
   let length = 0;
@@ -75,8 +75,9 @@ function namesOnly(names: readonly string[]): Record<string, Kept> {
     if (length < totalLengthMax - countLengthMax) fitting.push(name);
   }
   const rest = names.length - fitting.length;
-  const count = rest === 0 ? {} : { "(more fields)": { new: rest } };
-  return { ...Object.fromEntries(fitting.map((name) => [name, tooLarge])), ...count };
+  // The last member counts the names that do not fit.
+  const more = rest === 0 ? {} : { "(more fields)": { new: rest } };
+  return { ...Object.fromEntries(fitting.map((name) => [name, tooLarge])), ...more };
 }
 
 /** Text of at most `max` characters that PostgreSQL can hold, with a mark if it was cut. */

@@ -65,15 +65,16 @@ export async function sendBatches(lease: ForwardingLease, parts: SenderParts): P
   await leases.release(lease);
 }
 
-type Sending = {
+/** One batch of a forwarding, and where it is sent. */
+type Turn = {
   readonly lease: ForwardingLease;
   readonly row: store.ForwardingRow;
   readonly receiver: Receiver;
 };
 
 /** Sends one batch; returns true when the receiver took it, and there may be more. */
-async function sendBatch(sending: Sending, parts: SenderParts): Promise<boolean> {
-  const { lease, row, receiver } = sending;
+async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
+  const { lease, row, receiver } = turn;
   const { db, leases, clock, timeoutMs, stopping } = parts;
   const [first, ...others] = await nextEntries(row, db);
   if (first === undefined) {
@@ -106,7 +107,7 @@ async function sendBatch(sending: Sending, parts: SenderParts): Promise<boolean>
     isPausable: row.scope === "project",
   });
   if (verdict.kind === "taken") return await store.endBatch(db, leases.held(lease), through);
-  await postponeOrPause(sending, verdict, parts);
+  await postponeOrPause(turn, verdict, parts);
   return false;
 }
 
@@ -124,7 +125,7 @@ async function nextEntries(row: store.ForwardingRow, db: Db): Promise<EntryLine[
 type FailureVerdict = Exclude<BatchVerdict, { readonly kind: "taken" }>;
 
 async function postponeOrPause(
-  { lease, row }: Sending,
+  { lease, row }: Turn,
   verdict: FailureVerdict,
   { db, leases, log }: SenderParts,
 ): Promise<void> {
@@ -180,16 +181,16 @@ function batchMessage(batch: {
 /** The headers of an attempt. `key` null: unsigned. */
 function batchHeaders(
   message: BatchMessage,
-  attempt: { readonly key: Buffer | null; readonly nowMs: number },
+  at: { readonly key: Buffer | null; readonly nowMs: number },
 ) {
-  const seconds = Math.floor(attempt.nowMs / 1000);
+  const seconds = Math.floor(at.nowMs / 1000);
   return {
     "Content-Type": "application/json",
     "webhook-id": message.id,
     "webhook-timestamp": String(seconds),
-    ...(attempt.key === null
+    ...(at.key === null
       ? {}
-      : { "webhook-signature": standardSignature([attempt.key], message, seconds) }),
+      : { "webhook-signature": standardSignature([at.key], message, seconds) }),
   };
 }
 

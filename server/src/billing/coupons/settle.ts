@@ -138,15 +138,15 @@ class Draws {
     const amount = this.#offer(coupon, period, charge);
     if (amount.micros === 0n) return none;
     this.#drawing.set(key, coupon.id);
-    const amounts = getOrInsert(this.#drawn, coupon.id, () => new Map());
-    amounts.set(period, plus(amounts.get(period) ?? none, amount));
+    const perPeriod = getOrInsert(this.#drawn, coupon.id, () => new Map());
+    perPeriod.set(period, plus(perPeriod.get(period) ?? none, amount));
     return amount;
   }
 
   all(): Drawn[] {
     const drawn: Drawn[] = [];
-    for (const [applicationId, amounts] of this.#drawn) {
-      for (const [period, amount] of amounts) drawn.push({ applicationId, period, amount });
+    for (const [applicationId, perPeriod] of this.#drawn) {
+      for (const [period, amount] of perPeriod) drawn.push({ applicationId, period, amount });
     }
     return drawn;
   }
