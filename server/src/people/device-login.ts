@@ -178,6 +178,7 @@ export class DeviceLogins {
       if (redeemed === undefined) return null;
       return await openSession(tx, { personId: redeemed.personId, by });
     });
+    // Another request was faster, or the approval ended while this one waited for the lock.
     return tokens ?? "invalid_grant";
   }
 }

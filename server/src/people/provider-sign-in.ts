@@ -199,6 +199,7 @@ export class ProviderSignIn {
         );
       }
       await deleteAccounts(tx, person.id, id);
+      // An account without an address is named by its id at the provider.
       const changes = { [id]: { old: account.email ?? account.account_id, new: "none" } };
       const entry = {
         action: "person.provider_disconnect",
@@ -319,7 +320,7 @@ export class ProviderSignIn {
       { provider: id, code: code?.slice(0, 100) },
       "a visit to a provider was refused",
     );
-    // If a visit ends in another browser, the person at that browser is not known.
+    // A visit that has `expired` may have ended in another browser, whose person is not known.
     const isKnown = person !== undefined && why !== "expired";
     const recordedBy = isKnown ? byPerson(person, by) : byAnybody(by);
     const action = person === undefined ? "person.sign_in" : "person.provider_connect";

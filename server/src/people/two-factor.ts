@@ -199,6 +199,7 @@ export class TwoFactor {
     const now = this.#parts.clock.now();
     const factor = await store.lockTwoFactor(tx, person.id);
     if (factor?.verified !== true) return new Fault("unauthorized", notOn);
+    // Without a lock this is far below zero.
     const lockedMs = (factor.locked_until?.getTime() ?? 0) - now;
     if (lockedMs > 0) {
       const retryAfterSeconds = Math.ceil(lockedMs / 1000);

@@ -155,6 +155,7 @@ export type Removal = {
   readonly through: number;
   /** All removed entries are older than this. */
   readonly before: Date;
+  /** When the stub is signed. */
   readonly at: Date;
   readonly keyId: string;
   readonly jws: string;

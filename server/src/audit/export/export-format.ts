@@ -54,6 +54,7 @@ export type StubLine = ChainPosition & {
   readonly kind: "stub";
   /** All removed entries are older than this. */
   readonly before: string;
+  /** When the line was signed. */
   readonly at: string;
   readonly jws: string;
 };
@@ -68,6 +69,7 @@ export type EntryLine = ChainPosition & { readonly kind: "entry"; readonly entry
 export type CheckpointLine = ChainPosition & {
   readonly kind: "checkpoint";
   readonly previous: number;
+  /** When the line was signed. */
   readonly at: string;
   readonly jws: string;
 };

@@ -22,6 +22,7 @@ export type Receiver = {
 
 export type SenderParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly leases: Leases<"audit_forwardings">;
+  /** Returns the receiver of a forwarding; null: it has none any more. */
   readonly receiverOf: (row: store.ForwardingRow) => Receiver | null;
   /** Timeout of one attempt; well below the lease, which is renewed before each. */
   readonly timeoutMs: number;

@@ -8,7 +8,11 @@ import type { Tables } from "#store/tables.ts";
 /** A forwarding's id: a UUID. */
 export type ForwardingId = string;
 
-/** A row without its lease. `url` null: the operator's settings have the URL. */
+/**
+ * A row without its lease. `url` null: the operator's settings have the URL. `position` is the number
+ * up to which the receiver has the entries, `sending_through` the last number of the batch that is
+ * being sent, or null.
+ */
 export type ForwardingRow = Readonly<
   Omit<Selectable<Tables["audit_forwardings"]>, "lease_holder" | "lease_epoch" | "lease_until">
 >;

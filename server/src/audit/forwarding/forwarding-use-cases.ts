@@ -96,6 +96,7 @@ export class ForwardingUseCases {
     const newSecret =
       wish.secret === undefined && before === undefined ? makeWebhookSecret() : null;
     const secret = wish.secret ?? newSecret;
+    // Without a secret in the wish, the existing one stays.
     const sealed =
       secret === null
         ? (before?.secret_sealed ?? null)

@@ -68,6 +68,7 @@ export class BudgetWatch {
       for (const budget of budgets) {
         if (!signal.aborted) await this.#judge(budget);
       }
+      // After a full page there may be another one.
       after = budgets.length === pageMax ? (budgets.at(-1)?.id ?? null) : null;
     } while (after !== null && !signal.aborted);
   }

@@ -3,6 +3,7 @@
 
 /** The terms of a budget. */
 export type BudgetTerms = {
+  /** The maximum cost of a month before coupons, in millionths of the currency's unit. */
   readonly amountMicros: bigint;
   /** The percentages of the amount that trigger a warning. */
   readonly warnPercent: readonly number[];

@@ -33,6 +33,7 @@ export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<Ap
     .orderBy("a.number")
     .execute();
   return rows.map((row) => {
+    // The coupon discounts until it expires or its application ends, whichever is first.
     const ends = [row.expires_at, row.ended_at].filter((end) => end !== null);
     return {
       id: row.id,

@@ -9,6 +9,7 @@ import { isCredit, type Discount, type Frequency } from "./coupon.ts";
 
 /** A coupon that a project has applied. */
 export type AppliedCoupon = {
+  /** The id of the application: a project may apply one coupon several times. */
   readonly id: string;
   /** The order of application: the oldest is drawn down first. */
   readonly number: number;

@@ -67,6 +67,7 @@ export async function readLines(
     .where("period", "=", period)
     .groupBy(["app_id", "kind", "compute", "compute_tier", "pool"])
     .orderBy("app_id")
+    // Storage comes first, then runs, then builds.
     .orderBy("kind", "desc")
     .orderBy("compute")
     .orderBy("compute_tier")

@@ -163,6 +163,7 @@ function readDecimal(path: string, decimal: unknown, { name, max, decimals }: De
   // JavaScript writes a number with as few digits as identify it. These are the digits in the file,
   // except for trailing zeros.
   const text = typeof decimal === "number" ? plainText(decimal) : decimal;
+  // The bounds keep long texts from being read as numbers; trailing zeros need some space.
   const parts = typeof text === "string" ? /^(\d{1,15})(?:\.(\d{1,25}))?$/.exec(text) : null;
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
   if (parts === null || fraction.length > decimals)
@@ -194,6 +195,7 @@ function nameOf(path: string, value: unknown): string | null {
 
 function listOf(path: string, value: unknown, max: number): Table[] {
   if (!Array.isArray(value))
+    // A header has no index: the tables of `prices[0].pools` are headed [[prices.pools]].
     throw operatorFileRefused(
       path,
       value,

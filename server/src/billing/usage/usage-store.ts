@@ -31,8 +31,8 @@ const groupings = ["app", "day", "compute"] as const;
 export type Grouping = (typeof groupings)[number];
 
 /**
- * Sums of usage. Times in ms; builds have their own time for making environments, which the other
- * times exclude.
+ * Sums of usage. Times are in ms; the times of GPUs, cores and GB are multiplied by their numbers.
+ * Builds have their own time for making environments, which the other times exclude.
  */
 export type UsageSums = {
   readonly replicaMs: number;

@@ -4,6 +4,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
 
+/** A link at `target` that leads to `source`; both are paths below the package's folder. */
 type Link = { readonly source: string; readonly target: string };
 
 /**

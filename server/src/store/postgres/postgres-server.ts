@@ -138,6 +138,7 @@ export class PostgresServer {
 
   #onExit(how: number | string | null): void {
     this.#child = undefined;
+    // A restart that is under way notices the end itself.
     if (this.#stopping.signal.aborted || this.#restarting !== undefined) return;
     this.#options.log.error({ how }, "the embedded database ended; starting it again");
     this.#restarting = this.#restart().finally(() => {
