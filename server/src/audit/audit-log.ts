@@ -67,6 +67,7 @@ export class AuditLog {
       actorId,
       outcome,
       before,
+      // One more row shows whether there is another page.
       limit: limit + 1,
     });
     return pageOf(rows, limit, (last) =>

@@ -77,7 +77,8 @@ export function drawsDue(
 ): DuePosting[] {
   const { currency } = after.base;
   const drawnAfter = byCouponAndMonth(after.drawn);
-  // The draws after all refunds, and before any further draw.
+  // The draws as they are after all refunds, and before any further draw. A draw that no longer
+  // exists is refunded in full, so it is not among them.
   const refunded: Drawn[] = [];
   for (const [key, drawn] of byCouponAndMonth(before)) {
     const now = drawnAfter.get(key);

@@ -12,6 +12,7 @@ export function periodOf(atMs: number): Period {
 export function boundsOf(period: Period): { readonly fromMs: number; readonly toMs: number } {
   const year = Number(period.slice(0, 4));
   const month = Number(period.slice(5, 7));
+  // `Date.UTC` counts months from 0, and takes 12 for January of the next year.
   return { fromMs: Date.UTC(year, month - 1), toMs: Date.UTC(year, month) };
 }
 

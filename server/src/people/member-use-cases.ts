@@ -69,6 +69,10 @@ export class MemberUseCases {
     await this.#change(key, (tx, member) => endMembership(tx, key, { member, by }));
   }
 
+  /**
+   * Runs `change` for a member in one transaction, with the project locked. Afterwards all caches
+   * forget the person.
+   */
   async #change(
     key: store.MemberKey,
     change: (tx: Tx, member: store.Member) => Promise<store.Member>,

@@ -213,6 +213,7 @@ export async function noteAddress(
       .where("address", "in", surplus)
       .execute();
   }
+  // The address is new if none of the earlier ones was left out for being the same.
   return { isNew: others.length === earlier.length, isFirst: earlier.length === 0 };
 }
 

@@ -215,7 +215,7 @@ export class Sessions {
   }
 
   async #endSurplus(tx: Db, personId: string): Promise<void> {
-    // At this time no session had expired, so expired ones are counted too.
+    // In 1970 no session had expired, so expired ones are counted too.
     const at = new Date(0);
     // A sign-in adds one session, so far fewer than `sessionsMax` are ever too many.
     const all = await store.listSessions(tx, { personId, at, limit: sessionsMax * 2 });

@@ -54,6 +54,7 @@ export class SignUp {
     const { db, limits: counts } = this.#parts;
     const network = networkOf(by.request?.address ?? "");
     const retryAfterSeconds = await counts.isTaken(limits.signUpAddress, network);
+    // Beyond the limit nobody is added. The answer does not wait for this, and so does not show it.
     if (retryAfterSeconds !== null) return;
     await insertPerson(db, { id: randomUUID(), email, name });
   }

@@ -78,6 +78,7 @@ export class DatabaseTime {
     if (monotonicMs >= this.#nextAskMs) this.#askDatabase(monotonicMs);
     const platformMs = clock.exactMs();
     const databaseMs = this.#databaseTime?.at(monotonicMs) ?? platformMs;
+    // The platform's time counts while the database's clock agrees with it.
     const agreedMs = Math.abs(databaseMs - platformMs) <= followMs ? platformMs : databaseMs;
     // How far the time has moved away from monotonic time since the last reading.
     const byMs =

@@ -70,6 +70,7 @@ export class KeptConnection {
   async #run(first: Client): Promise<void> {
     const { log, purpose } = this.#options;
     const { signal } = this.#stopping;
+    // Each round watches one connection until it breaks.
     for (
       let client: Client | undefined = first;
       !signal.aborted;

@@ -127,6 +127,7 @@ export class Forwarder {
       )
       .finally(() => {
         underWay.delete(sending);
+        // The next turn may claim another forwarding in place of this one.
         this.#loop.nudge();
       });
     underWay.add(sending);

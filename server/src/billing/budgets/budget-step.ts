@@ -57,6 +57,7 @@ export async function takeStep(
 function stoppedAtAfter({ state, turn }: BudgetStep, budget: Budget, nowMs: number): Date | null {
   if (!state.isStopped) return null;
   if (turn === "stop") return new Date(nowMs);
+  // A stop that goes on keeps its time.
   return budget.stoppedAt ?? new Date(nowMs);
 }
 

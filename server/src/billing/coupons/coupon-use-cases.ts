@@ -72,6 +72,7 @@ export class CouponUseCases {
   }): Promise<Page<Coupon>> {
     const rows = await store.listCoupons(this.#parts.db, {
       before: page.before,
+      // One more row shows whether there is another page.
       limit: page.size + 1,
     });
     return pageOf(rows, page.size, (last) => String(last.number));

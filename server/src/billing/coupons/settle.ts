@@ -134,6 +134,7 @@ class Draws {
   draw(coupon: AppliedCoupon, period: string, charge: Money): Money {
     const none = nothing(this.#currency);
     const key = `${coupon.couponId} ${period}`;
+    // If no application of the coupon has drawn in the period yet, this one may.
     const drawing = this.#drawing.get(key) ?? coupon.id;
     if (drawing !== coupon.id || !this.#hasPeriod(coupon, period)) return none;
     const amount = this.#offer(coupon, period, charge);

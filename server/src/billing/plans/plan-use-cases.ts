@@ -46,6 +46,7 @@ export class PlanUseCases {
   async list(
     page: Omit<store.PlannedPage, "limit"> & { readonly size: number },
   ): Promise<Page<ProjectWithPlan>> {
+    // One more row shows whether there is another page.
     const rows = await store.listPlanned(this.#parts.db, { ...page, limit: page.size + 1 });
     const { items, nextToken } = pageOf(rows, page.size, (last) => last.id);
     return {

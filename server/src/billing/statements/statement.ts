@@ -107,7 +107,9 @@ function correctionsOf(parts: StatementParts): StatementCorrection[] {
   const { bases, drawn, said: statements } = parts;
   const corrections: StatementCorrection[] = [];
   for (const { period, usageMicros, discountMicros } of statements) {
+    // A statement corrects only months before its own.
     if (period >= parts.period) continue;
+    // A month is reported by its own statement and by the corrections of later ones.
     const reported = statements
       .flatMap((statement) => statement.corrections)
       .filter((correction) => correction.period === period);

@@ -130,6 +130,7 @@ function readPools(path: string, value: unknown, computeTypes: readonly string[]
   return pools;
 }
 
+/** The prices that the table names. The others stay absent, so that they are inherited. */
 function readRates(path: string, table: Table, computeTypes: readonly string[]): Partial<Rates> {
   const core = table["cpu_core"];
   const gb = table["memory_gb"];

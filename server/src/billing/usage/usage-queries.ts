@@ -99,6 +99,7 @@ export class UsageQueries {
     readonly size: number;
   }): Promise<Page<LedgerTransaction>> {
     const { projectId, before, size } = page;
+    // One more row shows whether there is another page.
     const rows = await readLedger(this.#parts.db, { projectId, before, limit: size + 1 });
     return pageOf(rows, size, (last) => String(last.number));
   }

@@ -134,6 +134,7 @@ function allowPassage(folder: string): void {
  * since initdb looks up the name of its user.
  */
 function asNamedUser(): string[] {
+  // The third field of a line is the user's id.
   const users = readFileSync("/etc/passwd", "utf8").matchAll(/^[^:\n]+:[^:\n]*:(\d+):/gm);
   const ids = [...users].map(([, id]) => Number(id));
   const user = ids.find((id) => id > 0) ?? nobody.uid;
@@ -156,6 +157,7 @@ function waysToRun(folder: string): Way[] {
             name: "as user nobody that may pass through all folders",
             prefix: passThroughPrefix,
             owner: nobody,
+            // The prefix itself changes the user.
             spawnAs: {},
           },
         ]
