@@ -7,6 +7,10 @@
  */
 export type Instant = { readonly micros: bigint; readonly rest: string };
 
+/**
+ * The groups are the date, the hour, the minute, the second and its decimals, then the sign, the
+ * hours and the minutes of the offset, which are missing after `Z`.
+ */
 const form =
   /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:[Zz]|([+-])(\d{2}):(\d{2}))$/;
 

@@ -62,6 +62,7 @@ export type AuditEntry = {
   readonly reason?: string;
 };
 
+/** The bounds of texts that come from outside, such as headers. */
 const nameLengthMax = 300;
 const userAgentLengthMax = 500;
 

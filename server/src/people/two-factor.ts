@@ -34,6 +34,7 @@ type Confirmation = {
   readonly password: Secret | null;
 };
 
+/** A code of an authenticator app. Backup codes have another form. */
 const appCodeForm = /^\d{6}$/;
 /**
  * Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`.

@@ -94,6 +94,10 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   });
 }
 
+/**
+ * Asks for the server's own clock. These statements do not pass through the query builder, which
+ * would put the platform's time in place of `clock_timestamp()`.
+ */
 const clockColumn = "extract(epoch from clock_timestamp())::float8 * 1000 as ms";
 
 async function askClock(pool: Pool): Promise<number> {

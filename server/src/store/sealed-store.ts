@@ -19,6 +19,7 @@ export type SealedColumn = {
   readonly contextOf: (row: object) => string;
 };
 
+/** How many texts are re-encrypted at once. */
 const batchMax = 1_000;
 
 /** Describes one column, for the list of an area. */

@@ -88,6 +88,7 @@ export class AuditChain {
     for (let tries = 0; tries < signTriesMax; tries++) {
       const [end] = await listOpenEnds(db, { chain, limit: 1 });
       if (end !== undefined) await this.#sign(end);
+      // Without an unsigned end, the last signature covers the chain, whatever its number is.
       endAtCall ??= end?.number ?? 0;
       const signed = (await readSigned(db, chain)) ?? format.chainBegin;
       if (signed.number >= endAtCall) return signed;
@@ -157,6 +158,7 @@ export class AuditChain {
   ): Promise<{ readonly jws: string }> {
     const { signer } = this.#options;
     const { jws, ...unsigned } = line;
+    // No key has the empty id.
     const keyId = keyIdOf(jws) ?? "";
     const withdrawn = signer.verifier(keyId) === undefined ? signer.withdrawn(keyId) : undefined;
     if (withdrawn === undefined) return { jws };

@@ -41,6 +41,7 @@ export function compareNames(left: string, right: string): number {
   return Buffer.compare(Buffer.from(left), Buffer.from(right));
 }
 
+/** A number with an exponent as JavaScript writes it: sign, first digit, other digits, exponent. */
 const exponentForm = /^(-?)(\d)(?:\.(\d+))?e([+-]\d+)$/;
 
 /**

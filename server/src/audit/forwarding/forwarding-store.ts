@@ -10,8 +10,8 @@ export type ForwardingId = string;
 
 /**
  * A row without its lease. `url` null: the operator's settings have the URL. `position` is the
- * number up to which the receiver has the entries; `sending_through` is the last number of the batch
- * that is being sent, or null.
+ * number up to which the receiver has the entries; `sending_through` is the last number of the
+ * batch that is being sent, or null.
  */
 export type ForwardingRow = Readonly<
   Omit<Selectable<Tables["audit_forwardings"]>, "lease_holder" | "lease_epoch" | "lease_until">

@@ -15,6 +15,7 @@ type Where = (...path: string[]) => string;
 
 const nameForm = /^[a-z0-9][a-z0-9-]{0,49}$/;
 const namesAllowed = "1 to 50 lowercase letters, digits and dashes, not starting with a dash";
+/** More plans than any operator defines. */
 const plansMax = 100;
 
 /**

@@ -77,6 +77,7 @@ export function statementOf(parts: StatementParts): StatementContent {
     .filter((draw) => draw.period === period)
     .map(({ applicationId, amount }) => {
       const coupon = coupons.get(applicationId);
+      // Only applied coupons discount, so the empty texts just satisfy the compiler.
       const names = { code: coupon?.couponCode ?? "", name: coupon?.couponName ?? "" };
       return { applicationId, ...names, micros: String(amount.micros) };
     });

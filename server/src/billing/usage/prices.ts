@@ -62,6 +62,7 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
   const pools = poolsOf(version, resources);
   const corePrice = firstPrice(pools, ({ core }) => core) ?? version.core;
   const gbPrice = firstPrice(pools, ({ gb }) => gb) ?? version.gb;
+  // A compute type without an accelerator, such as CPU, has no price of its own.
   const acceleratorPrice =
     firstPrice(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
   // Billionths for thousandths of a resource, times a factor in thousandths, make 10^-15.

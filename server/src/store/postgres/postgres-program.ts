@@ -205,6 +205,7 @@ export function collect(child: ChildProcess): Promise<{ code: number; output: st
   child.stderr?.on("data", append);
   return new Promise((resolve) => {
     child.once("error", (error) => resolve({ code: -1, output: error.message }));
+    // A program that was ended by a signal has no exit code.
     child.once("close", (code, signal) =>
       resolve({ code: code ?? -1, output: signal ? `${output} ${signal}` : output }),
     );
