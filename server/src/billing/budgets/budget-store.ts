@@ -181,12 +181,14 @@ export async function removeNotice(db: Db, id: string): Promise<void> {
 type BudgetRow = Awaited<ReturnType<ReturnType<typeof ofScope>["executeTakeFirstOrThrow"]>>;
 
 function ofScope(db: Db | Tx, { projectId, appId }: BudgetScope) {
-  return db
-    .selectFrom("budgets")
-    .selectAll()
-    .where("project_id", "=", projectId)
-    // Unlike `=`, this also finds the row without an app.
-    .where("app_id", "is not distinct from", appId);
+  return (
+    db
+      .selectFrom("budgets")
+      .selectAll()
+      .where("project_id", "=", projectId)
+      // Unlike `=`, this also finds the row without an app.
+      .where("app_id", "is not distinct from", appId)
+  );
 }
 
 function budgetOf(row: BudgetRow): Budget {
