@@ -180,15 +180,13 @@ export async function removeNotice(db: Db, id: string): Promise<void> {
 
 type BudgetRow = Awaited<ReturnType<ReturnType<typeof ofScope>["executeTakeFirstOrThrow"]>>;
 
+/** Selects the budget of a scope: `is not distinct from` finds the one without an app too. */
 function ofScope(db: Db | Tx, { projectId, appId }: BudgetScope) {
-  return (
-    db
-      .selectFrom("budgets")
-      .selectAll()
-      .where("project_id", "=", projectId)
-      // Unlike `=`, this also finds the row without an app.
-      .where("app_id", "is not distinct from", appId)
-  );
+  return db
+    .selectFrom("budgets")
+    .selectAll()
+    .where("project_id", "=", projectId)
+    .where("app_id", "is not distinct from", appId);
 }
 
 function budgetOf(row: BudgetRow): Budget {

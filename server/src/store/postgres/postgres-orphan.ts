@@ -122,15 +122,18 @@ function isServerByCommand(pid: number, dataFolder: string): boolean {
 
 /**
  * Removes the lock of the socket. Its port and its folder are the fourth and the fifth line of the
- * pid file. The lock names the same process, but without shared memory to check:
- * any process with that id, even a zombie, would count as running.
+ * pid file. The lock names the same process, but without shared memory to check: any process with
+ * that id, even a zombie, would count as running.
  */
 function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
   if (!socketFolder || !/^\d+$/.test(port ?? "")) return;
   rmSync(join(socketFolder, `.s.PGSQL.${port}.lock`), { force: true });
 }
 
-/** Removes the folder if it is one that `makeSocketFolder` of embedded.ts makes in such a place. */
+/**
+ * Removes the folder of the socket if it is a private one in the system's temporary folder, where
+ * `makeSocketFolder` of embedded.ts makes it when a path is too long.
+ */
 function removeShortSocketFolder(folder: string | undefined): void {
   if (folder === undefined || !basename(folder).startsWith(shortSocketPrefix)) return;
   if (
