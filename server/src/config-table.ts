@@ -25,6 +25,7 @@ export type Setting = {
   readonly about: string;
 };
 
+/** Begins a row; `about` completes it. So each row reads kind, default, limits, description. */
 const row = (
   kind: SettingKind,
   value: string | null,
@@ -58,6 +59,7 @@ export const settingTable = {
   SLIPWAY_TLS_PORT: integer("443", 0, 65535).about(
     "Port of HTTPS, at the address of SLIPWAY_HOST; 0 picks any free port.",
   ),
+  // At most two years.
   SLIPWAY_HSTS_SECONDS: integer("0", 0, 63_072_000).about(
     "How long browsers that came over HTTPS use nothing else for that host name (Strict-Transport-Security); 0: they are not told.",
   ),

@@ -34,8 +34,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Parses the environment. Throws `ConfigRefused` at the first error. */
 export function readConfig(environment: Environment) {
   refuseUnknownNames(environment);
+  // `text` is null only for a setting that is unset and has no default in the table. The values
+  // after `??` below repeat the table's defaults for the compiler, which does not know them.
   const text = (name: PlatformSettingName): string | null => rawValue(environment, name);
   const integer = (name: PlatformSettingName): number => parseInteger(name, text(name) ?? "");
+  /** A size in bytes; null: unset. */
   const size = (name: PlatformSettingName, unit: number) =>
     text(name) === null ? null : integer(name) * unit;
   const databaseUrl = text("SLIPWAY_DATABASE_URL");
@@ -87,6 +90,7 @@ export function readConfig(environment: Environment) {
     },
     lineLength: integer("SLIPWAY_LINE_LENGTH"),
     bodyLimitBytes: integer("SLIPWAY_BODY_LIMIT_MB") * 1_000_000,
+    /** This limit and the next one are documented in MiB, all others in MB. */
     asyncBodyBytesMax: integer("SLIPWAY_ASYNC_BODY_LIMIT_MB") * 1_048_576,
     resultBytesMax: integer("SLIPWAY_RESULT_LIMIT_MB") * 1_048_576,
     resultRetentionDays: integer("SLIPWAY_RESULT_RETENTION_DAYS"),
@@ -225,7 +229,9 @@ function rawValue(environment: Environment, name: PlatformSettingName): string |
 
 function parseInteger(name: PlatformSettingName, value: string): number {
   const { min = 0, max = Number.MAX_SAFE_INTEGER } = settingTable[name];
+  // A number in JavaScript is exact up to 15 digits.
   const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+  // Written so that NaN is refused too.
   if (!(number >= min && number <= max)) {
     throw new ConfigRefused(
       `${name} is "${value}", but must be a whole number from ${min} to ${max}.`,
@@ -264,6 +270,7 @@ function parseList(value: string | null): readonly string[] {
     .filter((part) => part !== "");
 }
 
+/** Each is `*`, or a host name with an optional port, in which `*` may stand for a part. */
 function parseRegistries(value: string | null): readonly string[] {
   const wrong = parseList(value).find(
     (registry) => registry !== "*" && !/^[\w*-]+(?:\.[\w*-]+)*(?::\d{1,5})?$/.test(registry),
@@ -311,7 +318,9 @@ function parseNameServers(value: string | null): readonly string[] {
  */
 function parsePagesHost(value: string | null, publicUrl: string | null): string {
   const host = (value ?? "localhost").toLowerCase();
+  // 207 characters at most, so that the label of an app and its dot fit into the 253 of a name.
   const isName = /^[a-z0-9](?:[a-z0-9.-]{0,205}[a-z0-9])?$/.test(host) && isIP(host) === 0;
+  // The leading dot lets one comparison find both the dashboard's name itself and names above it.
   const dashboard = publicUrl === null ? "" : `.${URL.parse(publicUrl)?.hostname}`;
   if (isName && (host === "localhost" || !dashboard.endsWith(`.${host}`))) return host;
   const text =
@@ -328,6 +337,7 @@ function parseUrl(name: PlatformSettingName, value: string): string {
     url.search !== "" ||
     url.hash !== ""
   ) {
+    // A value with an @ may contain a password.
     const shown = value.includes("@") ? "not usable (its value is not shown)" : `"${value}"`;
     throw new ConfigRefused(
       `${name} is ${shown}, but must be an http or https URL without user, query and fragment.`,
@@ -371,6 +381,7 @@ function announcementsOf(text: Read<string | null>) {
 function parseGitUrl(name: PlatformSettingName, value: string): string {
   const usable =
     /^(https?|ssh|file):\/\//.test(value) && value.includes("{owner}") && value.includes("{repo}");
+  // Refuses a password: text after a colon, before an @, in front of the host.
   if (usable && !/^\w+:\/\/[^/]*:[^/]*@/.test(value)) return value;
   throw new ConfigRefused(
     `${name} must start with http://, https://, ssh:// or file://, contain {owner} and {repo}, and contain no password.`,
@@ -379,6 +390,7 @@ function parseGitUrl(name: PlatformSettingName, value: string): string {
 
 /** The URL template of a host; `value` is a template, or only the name of the host. */
 function parseGitHost(value: string): string {
+  // Only the template of SLIPWAY_GIT_URL may start with file://.
   if (value.includes("{") && !value.startsWith("file:"))
     return parseGitUrl("SLIPWAY_GIT_HOSTS", value);
   if (/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(value))
@@ -401,10 +413,11 @@ function parseSecretKeys(value: string | null): readonly Secret[] | null {
 
 /** The variables that git, pip, uv and builds get. */
 export function toolEnvironmentOf(environment: Environment): Readonly<Record<string, string>> {
+  // NaN when the variable is unset or not a number.
   const waitSeconds = Math.ceil(Number(environment["PIP_DEFAULT_TIMEOUT"]));
   const picked: Record<string, string> = {
     // uv gives up on a failing index sooner than pip, and has its own variable for the timeout, in
-    // whole seconds.
+    // whole seconds. The operator's own values for uv, if there are any, replace both below.
     UV_HTTP_RETRIES: "5",
     ...(waitSeconds > 0 ? { UV_HTTP_TIMEOUT: String(waitSeconds) } : {}),
   };

@@ -51,8 +51,10 @@ type Parts = MeasuredParts &
     readonly guard: Pick<OutwardGuard, "addOwnListener">;
   };
 
+/** How long counts of waiting work are reused. */
 const backlogFreshMs = 15_000;
-const backlogWaitMs = 3_000;
+/** How long an answer to Prometheus waits for the database. */
+const databaseWaitMs = 3_000;
 /** The sizes of tables are read rarely, because they grow slowly. */
 const sizesFreshMs = 60_000;
 
@@ -96,6 +98,7 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
   metrics.gauge(
     "slipway_tls_certificate_end_seconds",
     "When the certificate of HTTPS that ends first does so, in seconds since 1970.",
+    // A metric with an empty list has no samples.
     () => (certificates === null ? [] : certificates.endsAtMs / 1000),
   );
   addCalls(metrics, parts);
@@ -127,6 +130,7 @@ function addCalls(metrics: Metrics, { proxy, records }: Parts): void {
     "Calls to apps, by status class that the client received.",
     () =>
       apps.samples(({ answers, clientGoneTotal, cutTotal }) => [
+        // `answers` has the counts in the order of `statusClasses`.
         ...statusClasses.map((status, index) => [{ status }, answers[index] ?? 0] as const),
         [{ status: "client_gone" }, clientGoneTotal],
         [{ status: "cut" }, cutTotal],
@@ -210,6 +214,7 @@ function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
     "GPUs by pool, compute type and state; lost: one that does not answer.",
     () => gpuSamples(driver),
   );
+  // One sample for each replica whose value is known.
   const useSamples = async (read: (use: ReplicaUse) => number | undefined): Promise<Sample[]> => {
     const samples: Sample[] = [];
     for (const [replica, use] of await replicaUses()) {
@@ -264,8 +269,9 @@ function gpuSamples({ pools }: Parts["driver"]): Sample[] {
 function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts): void {
   const backlog = new CachedAnswer({
     freshMs: backlogFreshMs,
-    waitMs: backlogWaitMs,
+    waitMs: databaseWaitMs,
     clock,
+    // While the database is away, the metrics that need it have no samples.
     look: () => readBacklog(db).catch(() => null),
   });
   const readFromBacklog = async (
@@ -313,6 +319,7 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
     const { attempts } = webhooks;
     return byKey("result", [
       ["delivered", attempts.get("delivered") ?? 0],
+      // After an attempt that is to be retried, the delivery is pending again.
       ["retry", attempts.get("pending") ?? 0],
       ["failed", attempts.get("failed") ?? 0],
     ]);
@@ -327,7 +334,7 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
 function addStores(metrics: Metrics, { db, clock, counts, disk }: Parts): void {
   const sizes = new CachedAnswer({
     freshMs: sizesFreshMs,
-    waitMs: backlogWaitMs,
+    waitMs: databaseWaitMs,
     clock,
     look: () => readTableSizes(db).catch(() => new Map<string, number>()),
   });

@@ -58,7 +58,7 @@ export type Platform = {
 const clock = steadyClock;
 
 /** The extra time to notice that runs have ended, after the time for them. */
-const runsDrainMs = 10_000;
+const runsDrainExtraMs = 10_000;
 
 /**
  * Starts the platform. Throws `CannotStart` with a remedy, after closing everything it has opened.
@@ -96,7 +96,8 @@ async function assemble(
   const { lost, counts, ...foundation } = await openStore(settings, storeParts);
   const { db, lifecycle, log } = foundation;
   const ownUrls = new OwnUrls();
-  // The API answers before the queue is open; the queue checks everything when it starts.
+  // The API answers before the queue is open. The queue need not be told of what is no longer used
+  // since then: it checks everything when it starts.
   let queue: BuildQueue | null = null;
   const management = await openManagement(settings, {
     ...foundation,
@@ -107,7 +108,7 @@ async function assemble(
   });
   const { opened, identity, routes, webhooks, guard } = management;
   const { disk, driver } = opened;
-  // An external database has a disk of its own.
+  // An external database has a disk of its own, so a full disk here does not keep it from storing.
   const storeRefusal = (): string | null =>
     config.databaseUrl === null ? disk.storeRefusal() : null;
   const areas = { foundation, management };
@@ -121,11 +122,14 @@ async function assemble(
     ownUrls,
     lifecycle,
   });
+  // Outward calls of the platform, such as webhooks, must not reach these ports.
   for (const own of tls === null ? [port] : [port, tls.port])
     guard.addOwnListener({ host: config.host, port: own });
   await opened.onListening?.(port);
   const drainMs = config.drainSeconds * 1000;
-  lifecycle.onClose("running runs", () => runs.drain(drainMs), { waitMs: drainMs + runsDrainMs });
+  lifecycle.onClose("running runs", () => runs.drain(drainMs), {
+    waitMs: drainMs + runsDrainExtraMs,
+  });
   runs.start();
   await webhooks.start();
   const urls = { baseUrl: ownUrls.urls.baseUrl, localUrl: localUrlOf(config, port) };
@@ -265,6 +269,7 @@ async function listen(config: Config, listenParts: ListenParts): ReturnType<type
 /** A platform that listens on all addresses is reachable at least from this machine. */
 function localUrlOf({ host }: Config, port: number): string {
   if (host === "0.0.0.0" || host === "::") return `http://127.0.0.1:${port}`;
+  // A host with a colon is an IPv6 address, which needs brackets in a URL.
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 

@@ -1,6 +1,6 @@
 // Writes items in batches: items added during a write are queued and then written together. A
 // single item does not wait unless the batcher lingers. The queue is bounded. Items are written in
-// the order in which they were added; if they have keys, only items of the same key are, and the
+// the order in which they were added; if they have keys, this holds among items of one key, and the
 // keys take turns. Every item gets a result or an error.
 import { getOrInsert } from "./get-or-insert.ts";
 import { assert } from "./assert.ts";
@@ -114,6 +114,8 @@ export class Batcher<Item, Result = void> {
     const key = this.#keyOf(first);
     const mustWait = (): boolean =>
       this.isFull && (this.#options.keyOf === undefined || this.#queues.has(key));
+    // All who wait share one promise. Another one may have filled the queue again before this one
+    // goes on, so that it looks again.
     while (mustWait()) await (this.#spaceFreed ??= Promise.withResolvers<void>()).promise;
     await this.#pushAll(items);
   }
@@ -206,6 +208,7 @@ export class Batcher<Item, Result = void> {
     for (let next = this.#next(); next !== undefined; next = this.#next()) {
       count += next.items.length;
       weight += next.weight;
+      // The first entry is taken even if it alone exceeds the limits of a batch.
       if (taken.length > 0 && (count > batchMax || weight > batchWeightMax)) break;
       this.#takeNext();
       taken.push(next);
@@ -213,6 +216,7 @@ export class Batcher<Item, Result = void> {
     return this.#afterRemoval(taken);
   }
 
+  /** The entry whose turn it is: a Map gives its first value only to a loop, which ends there. */
   #next(): Entry<Item, Result> | undefined {
     for (const [first] of this.#queues.values()) return first;
     return undefined;
@@ -305,8 +309,8 @@ function resolveAll<Item, Result>(
 }
 
 /**
- * Whether the cause is the written data (SQLSTATE classes 22, 23 and 54). Any other error may come
- * from an unreachable database.
+ * Whether the cause is the written data: SQLSTATE classes 22 (invalid values), 23 (violated
+ * constraints) and 54 (exceeded limits). Any other error may come from an unreachable database.
  */
 function isDataError(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";

@@ -44,6 +44,7 @@ const strangersMax = 30;
 const refusedMax = 5;
 /** The maximum number of signed deliveries per app and minute; a busy team sends a few. */
 const deliveriesMax = 120;
+/** 24 random bytes in base64url, see `make`. */
 const addressForm = /^[\w-]{32}$/;
 const pageTokens = numberTokens("git-deliveries");
 
@@ -144,6 +145,7 @@ export class GitHooks {
         { event: old.event, updates },
         this.#parts.hosts,
       );
+      // The database gives the copy a number of its own.
       const { number: _, ...same } = old;
       const replayed = await store.addDelivery(tx, {
         ...same,
@@ -212,9 +214,11 @@ export class GitHooks {
     const secret = this.#parts.sealer.open(hook.secret_sealed, hookSecretContext(appId)).reveal();
     const push = readPush(found, { headers, body, secret, nowMs: this.#parts.clock.now() });
     const base = {
+      // The columns that a refused delivery has too.
       id: newGitDeliveryId(),
       app_id: appId,
       host: found.host.kind,
+      // The second argument only chooses the maximum length.
       event: commitText(found.event, "author"),
     };
     if (!push.ok) {
@@ -241,8 +245,8 @@ export class GitHooks {
         delivery_key: found.deliveryKey,
         ...columnsOf(pushed, judgement, update),
       });
-      // The hook is updated only after `addDelivery`, which has locked the app: a change of an app
-      // locks the app before its hook, and another order could lead to a deadlock.
+      // The hook is updated only after `addDelivery`, whose new row refers to the app and locks it.
+      // A change of an app locks the app before its hook; another order could lead to a deadlock.
       if (isOwn || isForeign) await store.noteReceived(tx, appId, isOwn);
       return delivered;
     });
@@ -256,7 +260,7 @@ export class GitHooks {
 
   async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<store.PushedAppRow> {
     const app = await store.readPushedApp(tx, appId, { isLocked: true });
-    // An app without a row here does not exist, or has no repository.
+    // An app without a row here has no repository, or does not exist, which `#require` refuses.
     if (app === undefined) await this.#require({ projectId, appId });
     if (app === undefined)
       throw new Fault("conflict", "The app has no repository: its files are uploaded.");

@@ -74,6 +74,7 @@ export async function readPushedApps(db: Db): Promise<PushedAppRow[]> {
   return await selectApps(db, sql`apps.stopped_at is null order by apps.id`);
 }
 
+/** A `commit_sha` with fewer than 40 digits is not the whole id of a commit, so it is not used. */
 async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedAppRow[]> {
   return await readRows<PushedAppRow>(db)`
     select apps.id, apps.project_id, apps.name, apps.request, apps.stopped_at, apps.auto_deploy_paused_reason,
@@ -187,9 +188,10 @@ export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<Git
     .returningAll()
     .executeTakeFirst();
   if (row === undefined) {
-    const ofApp = tx.selectFrom("git_deliveries").selectAll().where("app_id", "=", appId);
-    return await ofApp.where("delivery_key", "=", key).executeTakeFirstOrThrow();
+    const existing = tx.selectFrom("git_deliveries").selectAll().where("app_id", "=", appId);
+    return await existing.where("delivery_key", "=", key).executeTakeFirstOrThrow();
   }
+  // Removes the newest of the deliveries that are too many, and all before it.
   await tx
     .deleteFrom("git_deliveries")
     .where("app_id", "=", appId)
@@ -292,6 +294,7 @@ export type UnreportedBuild = Awaited<ReturnType<typeof unreportedBuilds>>[numbe
  * one platform works on a database.
  */
 export async function unreportedBuilds(db: Db, limit: number) {
+  // The second condition: the state to report, which the `case` computes, is not the reported one.
   const isDue = sql<boolean>`
     delivery.report_at <= clock_timestamp()
     and delivery.reported is distinct from

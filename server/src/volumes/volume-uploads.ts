@@ -25,6 +25,7 @@ import { hashOfKey, recordOfVolume } from "./volumes.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 export type VolumeUploadsOptions = Pick<Foundation, "db" | "clock"> & {
+  /** Null: only apps reach the files of volumes. */
   readonly files: Pick<
     Files,
     "openIncoming" | "finishIncoming" | "hasIncoming" | "moveIncoming"
@@ -74,6 +75,7 @@ const digestLength = 32;
 /** The uploads of all projects. */
 export class VolumeUploads {
   readonly #options: VolumeUploadsOptions;
+  /** `half`: the uploads of one owner take at most half of the slots that others leave. */
   readonly #gate = new Gate({ max: partsAtOnce, keyMax: "half", waitingMax: partsWaiting });
   /**
    * Lets only the latest request for each part continue: the client of an earlier request is gone
@@ -108,7 +110,7 @@ export class VolumeUploads {
       const text = `The project has begun ${openMax} uploads that are not complete, which is the limit: complete them, or wait until they end after ${store.volumeUploadHours} hours.`;
       throw new Fault("conflict", text);
     }
-    // Counts the parts that must be full; the last part may have a single byte.
+    // Counts only the parts that must be full, since the last one may have any size.
     const bytes = Math.max(0, partCount - 1) * file.partBytes;
     await space.requireSpace(projectId, open.bytes + bytes);
     this.#requireDisk(bytes);
@@ -127,8 +129,8 @@ export class VolumeUploads {
 
   /**
    * Stores a part, and returns its etag when the part is on disk. Throws `Fault("not_found" |
-   * "invalid" | "too_large" | "conflict" | "unavailable")`; after that an earlier version of the
-   * part may be lost.
+   * "invalid" | "too_large" | "conflict" | "unavailable")`; after a failure, an earlier version of
+   * the part may be lost.
    */
   async receivePart(key: string, number: number, arriving: ArrivingPart): Promise<string> {
     const upload = await store.uploadByKey(this.#options.db, hashOfKey(key));
@@ -306,6 +308,7 @@ async function writeBody(
     if (bytes + chunk.length > max) throw tooLarge(max);
     hash.update(chunk);
     for (let written = 0; written < chunk.length;) {
+      // One write may take only the beginning of the chunk.
       const { bytesWritten } = await file.write(
         chunk,
         written,

@@ -32,6 +32,7 @@ const largeBytes = 32 * 1024;
 export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<void> {
   const column = <T>(pick: (row: NewDeliveryRow) => T): T[] => rows.map((row) => pick(row));
   const isLarge = (row: NewDeliveryRow): boolean => (row.body?.length ?? 0) > largeBytes;
+  // The statement adds a row of nulls to these, since `values` needs at least one row.
   const large = rows
     .filter((row) => isLarge(row))
     .map((row) => sql`(${row.id}::uuid, ${row.body}::bytea)`);
@@ -127,11 +128,14 @@ export async function readHeads(db: Db, endpointIds: readonly EndpointId[]): Pro
       left join webhook_endpoints as endpoint on endpoint.id = head.endpoint_id`;
 }
 
+/** A delivery that was leased to a holder. */
 export type ClaimedRow = Omit<NewDelivery, "appId" | "secret" | "bodyBytes"> & {
   readonly id: DeliveryId;
+  /** The number of the lease; each lease of a delivery has a higher one. */
   readonly epoch: number;
   readonly endpointId: EndpointId;
   readonly secretSealed: string | null;
+  /** The attempts since the schedule began, or since a replay has restarted it. */
   readonly scheduleAttempts: number;
 };
 
@@ -156,6 +160,7 @@ export async function claimRows(
   { holder, leaseMs }: Holder,
 ): Promise<ClaimedRow[]> {
   const { wanted, bytesMax, hasCapacity } = claim;
+  // `total` sums up the bodies in their order, so only the first row's total is its own size.
   return await readRows<ClaimedRow>(db)`
     with wanted as (
       select * from unnest(${wanted.map((share) => share.endpointId)}::uuid[], ${wanted.map((share) => share.max)}::integer[])
@@ -192,16 +197,19 @@ export type AttemptRow = {
   readonly reason: string | null;
   /** The time until the next attempt, if the delivery is still pending. */
   readonly waitMs: number;
+  /** By the clock of the platform, since the epoch. */
   readonly startedMs: number;
   readonly durationMs: number;
+  /** Null: there was no answer. */
   readonly statusCode: number | null;
+  /** The beginning of the answer's body. */
   readonly answer: Buffer | null;
 };
 
 /**
  * Writes attempts, updates their deliveries and endpoints, and releases the leases, in one
  * statement. Returns the ids of the deliveries that `holder` still held; writes nothing for the
- * other deliveries.
+ * other deliveries. An endpoint that only succeeds is updated at most once a minute.
  */
 export async function writeAttempts(
   db: Db,

@@ -84,6 +84,7 @@ export class WebhookUseCases {
   /** The deliveries of a project, newest first. */
   async listDeliveries(projectId: ProjectId, query: DeliveryQuery): Promise<Page<DeliveryItem>> {
     const { state, endpointId, runId, pageSize: size, nextToken: token } = query;
+    // A page token is valid only for the query that it was made for.
     const scope = [projectId, state, endpointId, runId];
     const before = deliveryTokens.read(scope, token)?.number;
     const filter = { projectId, state, endpointId, runId, limit: size + 1 };
@@ -235,6 +236,7 @@ export class WebhookUseCases {
     id: DeliveryId,
     db: Db = this.#db,
   ): Promise<store.DeliveryRow> {
+    // PostgreSQL also takes ids in upper case, and fails for a text that is no id.
     const row = uuidForm.test(id.toLowerCase())
       ? await store.readDeliveryRow(db, projectId, id)
       : undefined;
