@@ -52,6 +52,7 @@ const headBytesMax = 16_384;
 /** The maximum number of informational answers (1xx) before the real one. */
 const informationMax = 16;
 const retryAfterLengthMax = 100;
+/** The codes of errors after which the other side may have closed the connection. */
 const closedCodes = new Set(["ECONNRESET", "EPIPE"]);
 
 /** Sends the request and waits for the answer. Never rejects. */
@@ -64,11 +65,15 @@ class RunningExchange {
   readonly #resolve: (ended: Exchange) => void;
   readonly #endsAtMs: number;
   #request: ClientRequest | undefined;
+  /** The kept part of the answer's body. */
   readonly #kept: Buffer[] = [];
+  /** Cancels the deadline of the exchange, or of the body once the head has arrived. */
   #cancelDeadline: () => void;
   #cancelConnect: (() => void) | undefined;
   #answer: IncomingMessage | undefined;
+  /** The size of the body so far, with what was dropped. */
   #bodyBytes = 0;
+  /** What the connection had received before this exchange, from earlier ones. */
   #bytesReadBefore = 0;
   #informationCount = 0;
   #isOver = false;
@@ -116,6 +121,7 @@ class RunningExchange {
 
   #useSocket(socket: Socket): void {
     this.#bytesReadBefore = socket.bytesRead;
+    // A kept connection is not connecting.
     if (!socket.connecting || this.#isOver) return;
     this.#cancelConnect = this.#options.clock.after(connectMs, () =>
       this.#fail(`no connection within ${connectMs} ms`),
@@ -151,6 +157,7 @@ class RunningExchange {
   #onClosed(error: unknown): void {
     if (this.#answer !== undefined) return this.#finish();
     const { reusedSocket = false, socket } = this.#request ?? {};
+    // Without a received byte, the other side has closed the kept connection before it answered.
     const isStale =
       reusedSocket &&
       closedCodes.has(codeOf(error)) &&

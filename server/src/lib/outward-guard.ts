@@ -42,6 +42,7 @@ export type OutwardTarget =
 
 /** No receiver needs a longer URL, and every delivery stores and logs its URL. */
 const urlCharactersMax = 4_096;
+/** The limits of DNS. Underscores are not allowed in host names, but some receivers have them. */
 const nameCharactersMax = 253;
 const labelForm = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 /**

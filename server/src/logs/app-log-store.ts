@@ -21,6 +21,7 @@ export type StoredAppLine = AppLine & { readonly id: number };
 
 /** Filters for an app's lines; null or absent: no filter. Times in milliseconds since the epoch. */
 export type AppLineFilter = {
+  /** The replica, which the API calls a container. */
   readonly container?: ReplicaId | null;
   /** Only lines of this time or later. */
   readonly afterDate?: number | null;
@@ -47,18 +48,19 @@ export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<vo
   const origins = new Map<string, { readonly index: number; readonly line: AppLine }>();
   const indexOfOrigin = (line: AppLine): number => {
     const key = JSON.stringify([line.appId, line.replicaId, line.runId, line.stream]);
+    // The elements of arrays in PostgreSQL are counted from 1.
     return getOrInsert(origins, key, () => ({ index: origins.size + 1, line })).index;
   };
   const indexes = lines.map(indexOfOrigin);
-  const first = [...origins.values()].map(({ line }) => line);
+  const originLines = [...origins.values()].map(({ line }) => line);
   await sql`
     insert into app_logs (project_id, app_id, replica_id, run_id, at, stream, line)
-    select (${first.map(({ projectId }) => projectId)}::text[])[place],
-           (${first.map(({ appId }) => appId)}::text[])[place],
-           (${first.map(({ replicaId }) => replicaId)}::text[])[place],
-           (${first.map(({ runId }) => runId)}::uuid[])[place],
+    select (${originLines.map(({ projectId }) => projectId)}::text[])[place],
+           (${originLines.map(({ appId }) => appId)}::text[])[place],
+           (${originLines.map(({ replicaId }) => replicaId)}::text[])[place],
+           (${originLines.map(({ runId }) => runId)}::uuid[])[place],
            to_timestamp(at / 1000.0),
-           (${first.map(({ stream }) => stream)}::text[])[place],
+           (${originLines.map(({ stream }) => stream)}::text[])[place],
            text
       from unnest(
         ${indexes}::integer[], ${lines.map(({ at }) => at)}::float8[], ${lines.map(({ text }) => text)}::text[]

@@ -13,9 +13,11 @@ import { Wake } from "./wake.ts";
 const batchMax = 2_000;
 /** Characters per statement, which take up memory of PostgreSQL. */
 const batchWeightMax = 4_000_000;
+/** How many lines wait at most before an app with waiting lines must wait too. */
 const queueMax = 50_000;
 /** Long enough for a restart of the database. */
 const retryForMs = 30_000;
+/** The same bound in characters. */
 const queueWeightMax = 16_000_000;
 /** Lines of one app in a statement, so that apps that print much at the same time take turns. */
 const turnMax = 500;
@@ -90,7 +92,10 @@ export class AppLogs {
     await this.#batcher.addWhenNotFull(storable);
   }
 
-  /** Assigns the replica's last lines since `since` that belong to no run to these runs. */
+  /**
+   * Assigns to these runs the last lines that the replica has printed since `since`, leaving out
+   * lines that belong to a run.
+   */
   async assignLast(
     replicaId: ReplicaId,
     ended: { readonly since: number; readonly runIds: readonly RunId[] },

@@ -58,7 +58,7 @@ export class PushJudge {
       intervalMs,
       clock,
       log,
-      // A start of an app is such a change: push events of a stopped app wait for it.
+      // Changes of apps nudge the loop too, since push events of a stopped app wait for its start.
       listen: (nudge) => notifications.listen("apps", nudge),
     });
   }
@@ -87,6 +87,7 @@ export class PushJudge {
       const row = await store.readPushedApp(db, appId);
       if (row === undefined) return;
       const pushes = { row, deliveries };
+      // `judgeApp` gives a verdict only for an app that must not build.
       const mayBuild = judgeApp(store.pushedApp(row)) === null;
       const head = mayBuild ? await this.#readHead(pushes) : null;
       await this.#decide(pushes, head);
@@ -109,16 +110,18 @@ export class PushJudge {
     if (!heads.ok) return heads;
     const commit = heads.value.get(gitBranch);
     if (commit === undefined) return { ok: false, reason: `${gitRepo} has no branch ${gitBranch}` };
-    // A build may have read its commit since.
+    // Meanwhile a build of the app may have found out which commit it builds.
     const {
       built_sha: builtCommit,
       seen_sha,
       same_sha,
     } = (await store.readPushedApp(db, row.id)) ?? row;
     const same = same_sha ?? builtCommit;
+    // A replayed event is judged again, even if its commit was seen before.
     const isReplay = deliveries.some((one) => one.replay_of !== null);
     const isSeen = !isReplay && (commit === seen_sha || commit === builtCommit);
     const delivery = deliveries.find((one) => one.commit_sha === commit && one.message !== null);
+    // Null: not known. Before the first build everything counts as touched.
     const isTouched = builtCommit === null ? true : areTouched(deliveries, same);
     const known = {
       commit,
@@ -140,7 +143,10 @@ export class PushJudge {
     };
   }
 
-  /** Asks up to a few times, and returns the answer, or the last refusal. */
+  /**
+   * Asks up to `patience.triesMax` times, and returns the answer, or the last refusal. Failures are
+   * not logged, since the refusal becomes the reason of a verdict.
+   */
   async #patiently<T>(ask: () => Promise<Checked<T>>): Promise<Checked<T>> {
     const { signal } = this.#stopping;
     let answer: Checked<T> | undefined;
@@ -201,6 +207,7 @@ export class PushJudge {
   ): Promise<void> {
     const { judgement, head } = decided;
     const { commit } = head;
+    // If no event names the newest commit, the latest event gets its verdict.
     const chosen = deliveries.findLast((one) => one.commit_sha === commit) ?? deliveries.at(-1);
     const others = deliveries.flatMap((one) => (one === chosen ? [] : [one.id]));
     const buildId =
@@ -211,6 +218,7 @@ export class PushJudge {
       verdict: "ignored",
       reason: `${commit.slice(0, 7)} is newer`,
     });
+    // Whether the app's folder at `commit` is as in the latest build, which may be the one of now.
     const isFolderSame = buildId !== undefined || head.isTouched === false;
     const same = isFolderSame ? commit : head.same;
     if (!head.isSeen) {
@@ -225,6 +233,7 @@ export class PushJudge {
     { chosen, head }: { chosen: store.GitDeliveryRow | undefined; head: Head },
   ) {
     const { commit, message, author } = head;
+    // Without the email address.
     const name = author.replace(/ *<.*>$/, "");
     const pusher: Actor = {
       type: "platform",

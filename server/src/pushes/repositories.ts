@@ -47,8 +47,9 @@ export type AskedRepository = {
  */
 type NotListed = { readonly problem: string | null; readonly isFinal: boolean };
 
+/** How many repositories are listed at most, of all hosts together. */
 const itemsMax = 300;
-/** A hundred repositories of GitHub have 700 kB. */
+/** Bounds of one page. GitHub's page of a hundred repositories has 700 kB. */
 const bounds = { timeoutMs: 10_000, answerBytesMax: 4_000_000 } as const;
 
 export type RepositoryList = {
@@ -56,7 +57,9 @@ export type RepositoryList = {
   readonly items: readonly string[];
   readonly hosts: readonly {
     readonly host: string;
+    /** Whether the host has repositories that were not asked for. */
     readonly hasMore: boolean;
+    /** Why the host's repositories are not listed; null: they are. */
     readonly problem: string | null;
   }[];
 };
@@ -156,6 +159,7 @@ export class Repositories {
 
   /** Null: the project has no token for the host, or the host has no list of repositories. */
   async #askHost(projectId: ProjectId, template: string, search: string) {
+    // Only the host and the path above the owners matter here. A file:// template has no host.
     const source = sourceUrl(template, { owner: "", repo: "" });
     const { host } = source;
     const credential = host === "" ? null : await this.#parts.findCredential(projectId, host);
@@ -200,6 +204,7 @@ export class Repositories {
         };
       const read =
         answer.status === 200 ? readRepositories(kind, answer.firstBytes.toString()) : null;
+      // A host of another kind has no such address, or something else there.
       const isOther = answer.status === 200 || answer.status === 404;
       if (read === null)
         return {
@@ -225,7 +230,7 @@ export class Repositories {
   }
 }
 
-/** The branch that a build takes where none is set. */
+/** The branch that a build takes where none is set. `branches` is not empty. */
 function usualBranch({ branches }: Branches): string {
   return branches.find((branch) => branch === "main") ?? branches[0] ?? "";
 }

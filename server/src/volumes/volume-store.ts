@@ -7,6 +7,7 @@ import type { RemovalStep } from "#lib/retention.ts";
 
 /** How long the addresses of an upload accept its parts. */
 export const volumeUploadHours = 24;
+/** How long an address to download from works. */
 const downloadHours = 1;
 /** How long a repeated request to complete an upload is answered. */
 const completedHours = 1;
@@ -22,6 +23,7 @@ export type VolumeUploadRow = {
 export type PartRow = {
   readonly number: number;
   readonly sizeBytes: number;
+  /** The beginning of the SHA-256 of its bytes; `arriving` for a part that is not complete. */
   readonly digest: string;
 };
 
@@ -77,6 +79,7 @@ export async function readOpenUploads(
       from volume_uploads left join volume_upload_parts on upload_id = id
        and (upload_id, number) is distinct from (${uploadId}::uuid, ${number}::int)
      where project_id = ${projectId} and completed_at is null and not (${isExpired})`.execute(db);
+  // Counts and sums of PostgreSQL are too large for a number, so they arrive as text.
   return { count: Number(rows[0]?.count), bytes: Number(rows[0]?.bytes) };
 }
 

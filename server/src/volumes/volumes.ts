@@ -18,6 +18,7 @@ import * as store from "./volume-store.ts";
 
 export type VolumesOptions = {
   readonly db: Db;
+  /** Null: only apps reach the files of volumes. */
   readonly files: Pick<Files, "list" | "open" | "remove" | "removeFolder"> | null;
   readonly space: VolumeSpace;
   /** Called when a folder was removed, whose space is to be freed. */
@@ -159,6 +160,7 @@ export class Volumes {
       await lockProject(tx, projectId);
       const before = await store.readSize(tx, projectId);
       await store.writeSize(tx, projectId, sizeGb);
+      // Without a size of its own, the volume had the platform's maximum.
       const changes = { sizeGb: { old: before ?? max, new: sizeGb } };
       await record(tx, { ...entryOf(projectId), action: "volume.resize", by, changes });
     });

@@ -93,6 +93,7 @@ export class Dispatcher {
 
   /** Called when the endpoint may have a waiting delivery; null: check all endpoints. */
   lookAt(endpointId: EndpointId | null): void {
+    // When too many endpoints are reported, a survey of all takes no longer.
     if (endpointId === null || this.#reported.size >= surveyStepMax)
       this.#surveyAfter = firstEndpoint;
     else if (!this.#waiting.touch(endpointId)) this.#reported.add(endpointId);
@@ -193,10 +194,12 @@ export class Dispatcher {
       const rows = await claimRows(db, { wanted, ...bounds }, holder);
       if (rows.length > 0) onStep("claimed");
       const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);
-      // If bodies fill the memory, an endpoint with fewer rows than requested may have more.
+      // If little of the memory for bodies is left, it may have kept an endpoint from getting all
+      // the rows that were requested, so that the endpoint may have more.
       const isTight = bounds.bytesMax - bytes < slots.bytesMax / 4;
       const rowsByEndpoint = Map.groupBy(rows, (row) => row.endpointId);
       for (const share of shares) {
+        // An endpoint with as many rows as slots may have more, too.
         const endpointRows = rowsByEndpoint.get(share.endpointId) ?? [];
         this.#waiting.end(share.endpointId, endpointRows.length === share.slots.length || isTight);
         for (const row of endpointRows) this.#sendClaimed(row, share);

@@ -121,6 +121,7 @@ export type EndpointRow = Awaited<ReturnType<typeof listEndpointRows>>[number];
 /** The upper bound for counting an endpoint's waiting deliveries. */
 const waitingCountMax = 10_000;
 
+/** The last endpoint of the previous page. */
 export type EndpointCursor = { readonly createdMicros: number; readonly id: EndpointId };
 
 /** A page of a project's endpoints, the newest first by time and id. No locks. */
@@ -198,7 +199,8 @@ export type PausedRow = Pick<EndpointRow, "id" | "projectId" | "url" | "lastFail
 
 /**
  * Pauses up to `limit` endpoints that have failed for `failingMs` without a success, first those
- * that have failed for the longest time. Skips locked rows.
+ * that have failed for the longest time. The latest failure must be as late, so that an endpoint
+ * without deliveries since its first failure is not paused. Skips locked rows.
  */
 export async function pauseFailing(
   tx: Tx,
