@@ -71,6 +71,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
     receiver,
     personChanged: identity.personChanged,
     onRemoved: onUnused,
+    // These two are called only after `opened` below is set.
     whyNever: (wish, advised) => whyNeverHere(opened.driver, wish, advised),
     isThere: (artifact) => isThereHere(opened.builder, artifact),
   });

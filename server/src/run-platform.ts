@@ -30,6 +30,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
     }
     config = readConfig(process.env);
   } catch (error) {
+    // For wrong arguments, `parseArgs` throws a TypeError with a code.
     const isUsage =
       error instanceof ConfigRefused || (error instanceof TypeError && "code" in error);
     if (!isUsage) throw error;
@@ -63,6 +64,8 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   const lost = platform.lost.then((message) => ({ message }));
   const { listener } = platform;
   const { successorFile: file } = dataPaths(config.dataDir);
+  // Another platform, which was asked for with SIGUSR2, shares the socket and waits for the end of
+  // this one.
   const succeeded = handOver({ file, server: listener.server, log }).then(() => {
     listener.isShared = true;
     return "SIGUSR2" as const;

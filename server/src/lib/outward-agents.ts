@@ -14,6 +14,7 @@ export type AgentsOptions = {
   readonly lookup: NameLookup;
   /** CAs in PEM form, instead of the system's. */
   readonly authorities?: readonly string[];
+  /** The maximum number of connections to one receiver that are in use. */
   readonly perReceiverMax: number;
 };
 
@@ -87,9 +88,11 @@ function guarded(agent: HttpAgent, options: AgentsOptions, idle: IdleConnections
   const reuse = agent.reuseSocket.bind(agent);
   agent.createConnection = (request, created) => {
     const port = Number(request.port);
+    // Only an address in the URL itself is checked here. Names are checked when they are looked up.
     const isRefused =
       isIP(request.host ?? "") !== 0 && !options.guard.isAllowed(request.host ?? "", port);
     if (!isRefused) return connect(Object.assign(request, dialling(options, port)));
+    // Node's type demands a socket even with an error.
     created?.(new OutwardRefused(`its address is not allowed; ${allowHint}`), undefined as never);
     return undefined;
   };
@@ -111,6 +114,7 @@ function dialling({ guard, lookup }: AgentsOptions, port: number) {
     checkedAddresses(guard, lookup, { name, port }).then(
       (list) => {
         const [first] = list;
+        // Node asks for one address or for all; the list is never empty.
         if (all === true) answer(null, list);
         else answer(null, first?.address ?? "", first?.family ?? 0);
       },
@@ -148,20 +152,21 @@ async function checkedAddresses(
 
 /** Idle connections of all receivers, oldest first. */
 class IdleConnections {
-  readonly #closers = new Map<Duplex, () => void>();
+  /** Each connection with its listener for `close`, which is removed when it is used again. */
+  readonly #listeners = new Map<Duplex, () => void>();
 
   add(socket: Duplex): void {
-    const forget = (): void => void this.#closers.delete(socket);
-    this.#closers.set(socket, forget);
+    const forget = (): void => void this.#listeners.delete(socket);
+    this.#listeners.set(socket, forget);
     socket.once("close", forget);
-    const [oldest] = this.#closers.keys();
-    if (this.#closers.size > idleMax) oldest?.destroy();
+    const [oldest] = this.#listeners.keys();
+    if (this.#listeners.size > idleMax) oldest?.destroy();
   }
 
   delete(socket: Duplex): void {
-    const forget = this.#closers.get(socket);
+    const forget = this.#listeners.get(socket);
     if (forget === undefined) return;
-    this.#closers.delete(socket);
+    this.#listeners.delete(socket);
     socket.off("close", forget);
   }
 }

@@ -18,6 +18,7 @@ export type BuildLogPage = {
 /** How long a batch waits for further lines: enough for a burst, too short to be noticed. */
 const lingerMs = 50;
 const batchMax = 500;
+/** The maximum number of lines of one build in the queue. */
 const queueMax = 20_000;
 /** How long a failed write is retried: longer than a restart of the database takes. */
 const retryForMs = 30_000;
@@ -63,7 +64,7 @@ export class BuildLogs {
       await batcher.addAll(batch.map((line) => ({ ...line, line: cleanLine(line.line) })));
     } catch (error) {
       const lost = newest.length + lines.length;
-      // If only the note was to be stored, its number is given up: the build may be gone.
+      // If there was only the note to store, the number in it is given up: the build may be gone.
       if (lost > 0) this.#leaveOut(buildId, [], missing + lost);
       this.#parts.log.error(
         { err: error, buildId, lines: lines.length },
@@ -154,6 +155,7 @@ export class BuildLogs {
   async #write(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
     const linesLeft = buildLinesMax - (await store.lastLineNumber(this.#parts.db, buildId));
     if (linesLeft <= 0) return;
+    // Takes the place of the last line that would fit.
     const lastLine = this.#platformLine(
       `The log of this build is full (${buildLinesMax} lines); later lines are not kept.`,
     );

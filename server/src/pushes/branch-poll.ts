@@ -32,6 +32,7 @@ export type BranchPollParts = Pick<Foundation, "db" | "clock" | "log"> & {
 export type Pace = {
   /** The monotonic time of the last poll. */
   askedMs: number;
+  /** Whether it was polled since the start of the platform. */
   wasAsked: boolean;
   /** The number of failed polls in a row. */
   failures: number;
@@ -62,6 +63,7 @@ export class BranchPoll {
     this.#parts = parts;
     this.loop = new Loop({
       name: "branches",
+      // Several turns within the time between polls, so that polls begin about when they are due.
       intervalMs: Math.min(pollMs / 4, turnMsMax),
       clock,
       log,
@@ -86,7 +88,8 @@ export class BranchPoll {
   #isDue(key: string, group: readonly PushedAppRow[]): boolean {
     const { clock, pollMs } = this.#parts;
     const nowMs = clock.monotonicMs();
-    // An app with a known commit that was not polled in the last turn has been started or resumed.
+    // An app with a known commit that was not among the apps of the last turn has been started or
+    // resumed.
     const isBack = group.some((app) => app.seen_sha !== null && this.#apps?.has(app.id) === false);
     // After the start of the platform, each repository is polled once, even if it has a hook. The
     // polls are spread over the interval.
@@ -135,9 +138,11 @@ export class BranchPoll {
   async #compare(app: PushedAppRow, commit: string | undefined): Promise<void> {
     const { gitBranch, gitPath } = pushedApp(app);
     const seen = app.branch === gitBranch ? app.seen_sha : null;
+    // The branch will be read for a waiting delivery anyway.
     if (commit === undefined || commit === seen || app.has_waiting) return;
     // A build is about to read this branch for the first time.
     if (seen === null && app.is_reading) return;
+    // The branch is read for the first time, and nothing was pushed since the latest build.
     if (seen === null && commit === app.built_sha) {
       const head = { app_id: app.id, branch: gitBranch, seen_sha: commit, same_sha: commit };
       return await this.#parts.db.transaction().execute((tx) => putHead(tx, head));
@@ -148,6 +153,7 @@ export class BranchPoll {
       ref: `refs/heads/${gitBranch}`,
       before_sha: seen,
       commit_sha: commit,
+      // A push always changes the root folder; whether it changes another one, only git can tell.
       is_touched: gitPath === "" ? true : null,
     });
   }
@@ -162,7 +168,10 @@ export class BranchPoll {
   }
 }
 
-/** The time from one poll to the next. Each failure doubles it, up to an hour. */
+/**
+ * The time from one poll to the next: `pollMs`, doubled by each failure, up to an hour; always an
+ * hour where hooks work. It is never shorter than `pollMs`, except by the jitter.
+ */
 export function waitMs(
   { failures, jitter }: Pick<Pace, "failures" | "jitter">,
   { pollMs, isHooked }: { readonly pollMs: number; readonly isHooked: boolean },

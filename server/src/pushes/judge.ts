@@ -121,6 +121,7 @@ export function areTouched(
 ): boolean | null {
   if (pushes.some((push) => push.is_touched === true)) return true;
   const [first] = pushes;
+  // A single push that begins at `same` says everything that has happened since.
   const isUntouched =
     pushes.length === 1 && first?.is_touched === false && first.before_sha === same;
   return isUntouched ? false : null;
@@ -132,7 +133,7 @@ export type BranchHead = {
   readonly message: string;
   /** Whether the commit was judged before, and nobody has asked for it again. */
   readonly isSeen: boolean;
-  /** Whether the app's folder has changed; null: the older commit is gone, so nobody can tell. */
+  /** Whether the app's folder has changed; null: unknown, such as when the older commit is gone. */
   readonly isTouched: boolean | null;
 };
 

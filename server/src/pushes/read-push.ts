@@ -89,6 +89,7 @@ export function eventOf(headers: Headers, body: Buffer): HookEvent | null {
     const [event] = fieldsOf(headers, host.eventFields);
     if (event === undefined) continue;
     const [hostKey] = fieldsOf(headers, host.keyFields);
+    // Without an id from the host, requests with the same body count as one delivery.
     const deliveryKey = hostKey ?? createHash("sha256").update(body).digest("hex");
     return {
       host,
@@ -118,9 +119,10 @@ export function readPush({ host, event }: HookEvent, message: SignedMessage): Pu
     const body = jsonOf(message);
     const updates = host.pushEvents.includes(event) ? host.read(body) : [];
     const repository = repositoryIn(body);
+    // The second argument only chooses the maximum length.
     return { ok: true, updates, repository: repository && commitText(repository, "author") };
   } catch (error) {
-    // Any other error means that the JSON does not have the expected form.
+    // Any other error means that the JSON does not have the expected form, or is nested too deeply.
     const problem =
       error instanceof SyntaxError ? "is not JSON" : `is not what ${host.kind} sends for ${event}`;
     return { ok: false, isSigned: true, reason: `the body ${problem}` };

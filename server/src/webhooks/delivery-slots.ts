@@ -29,7 +29,14 @@ export type DeliverySlotsOptions = {
 };
 
 /** The state of a receiver. */
-type Window = { max: number; troubles: number; closedUntilMs: number };
+type Window = {
+  /** How many deliveries it may get at the same time, at present. */
+  max: number;
+  /** How many attempts in a row have failed while it got only one delivery at a time. */
+  troubles: number;
+  /** By `Clock.monotonicMs`. */
+  closedUntilMs: number;
+};
 
 /** The initial concurrency of a receiver; each success raises it by one. */
 const windowFirst = 16;
@@ -128,6 +135,7 @@ export class DeliverySlots {
     }
     if (window.max === 1) {
       window.troubles++;
+      // The last argument would choose the jitter, but `pause` has none.
       window.closedUntilMs =
         this.#options.clock.monotonicMs() + backoffMs(pause, window.troubles, 0.5);
     }

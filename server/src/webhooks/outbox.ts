@@ -21,6 +21,7 @@ export type OutboxParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & 
   readonly onStep: (name: WebhookStep) => void;
 };
 
+/** How many answers of plain calls wait to be written at most. */
 const postedMax = 10_000;
 const postBatchMax = 200;
 const postBatchBytesMax = 16 * 1024 * 1024;
@@ -31,6 +32,7 @@ const postedBytesMax = 48 * 1024 * 1024;
  * delivery is not guaranteed.
  */
 const retryForMs = 30_000;
+/** Lost answers are logged at most once in this time. */
 const lostLogMs = 10_000;
 
 /** Accepts deliveries. */
@@ -38,8 +40,9 @@ export class Outbox {
   readonly #parts: OutboxParts;
   readonly #posts: Batcher<NewDelivery>;
   #lost = 0;
+  /** How many of the lost answers the log has reported, and when it last did. */
   #lostLogged = 0;
-  #lastLostMs = Number.NEGATIVE_INFINITY;
+  #loggedMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: OutboxParts) {
     this.#parts = parts;
@@ -98,6 +101,7 @@ export class Outbox {
     this.#posts
       .add(delivery)
       .catch((error: unknown) => {
+        // The queue was not full before, so it is the body that does not fit.
         if (!(error instanceof BatcherFull)) throw error;
         return this.#posts.add({ ...delivery, body: null });
       })
@@ -118,6 +122,7 @@ export class Outbox {
     const { secret, contentType, ...rest } = delivery;
     const { projectId, url } = delivery;
     const id = newDeliveryId();
+    // Every row needs an endpoint, even one that fails at once since its URL is not valid.
     const endpoint = endpointOf(projectId, URL.canParse(url) ? url : "http://invalid/");
     return {
       ...rest,
@@ -146,8 +151,8 @@ export class Outbox {
   #logLost(why: string): void {
     const { clock, log } = this.#parts;
     const lost = this.#lost - this.#lostLogged;
-    if (lost === 0 || clock.monotonicMs() - this.#lastLostMs < lostLogMs) return;
-    this.#lastLostMs = clock.monotonicMs();
+    if (lost === 0 || clock.monotonicMs() - this.#loggedMs < lostLogMs) return;
+    this.#loggedMs = clock.monotonicMs();
     this.#lostLogged = this.#lost;
     log.warn({ lost, why }, "answers of plain calls were not delivered to their webhooks");
   }

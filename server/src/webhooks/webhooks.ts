@@ -30,6 +30,7 @@ export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"
   readonly onStep: (name: WebhookStep) => void;
   /** The time limit of one attempt. */
   readonly timeoutMs?: number;
+  /** How long a lease of a delivery lasts unless it is renewed. */
   readonly leaseMs?: number;
   /** The maximum time until deliveries without a notification are noticed. */
   readonly surveyMs?: number;
