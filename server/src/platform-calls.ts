@@ -55,6 +55,7 @@ type CallSettings = ProxySettings & RunSettings & SchedulerSettings;
 export async function openCalls(settings: CallSettings, parts: Parts) {
   const { notifications, clock, log, lifecycle, tokens, routes, driver } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
+  // `scheduler` and `runs` are set below. What refers to them is called only when calls arrive.
   const records = openCallRecords(parts, (call) => scheduler.brokeOff(call));
   const view = new ReplicaView();
   const proxy = openProxy(settings, {

@@ -19,6 +19,7 @@ type PlatformAnswer = z.infer<typeof platformAnswer>;
 
 type Store = Pick<Foundation, "db" | "clock">;
 
+/** How many tables are shown, the largest ones. */
 const tablesMax = 10;
 
 /** Functions that return the answers, from current data. */
@@ -71,6 +72,7 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
         maxCpu: cores,
         maxMemoryGb: memoryGb,
         maxGpuCount: Math.min(gpus.usable, appFields.gpuCount.max),
+        // 0: it has no GPUs, or their memory is unknown.
         gpuMemoryGb: gpus.memoryGb || null,
         price: priceOf({ compute, provider, region }),
       };
@@ -87,6 +89,7 @@ async function poolsOf(driver: Pick<Driver, "pools">, db: Db): Promise<PlatformA
     claims.map(([replicaId]) => replicaId),
   );
   return driver.pools.free.map((freePool) => {
+    // Both are in thousandths, of a core and of a GB.
     const { pool, cores, memory } = freePool;
     const poolClaims = claims.filter(([, claim]) => claim.pool === pool.name);
     return {

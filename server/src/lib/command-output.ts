@@ -25,9 +25,11 @@ export class CommandOutput {
   readonly #splitters: readonly LineSplitter[];
   readonly #onLine: (name: OutputName, text: string) => void;
   readonly #clock: Clock;
+  /** The lines that were read, of which those from `#next` on are not yet passed on. */
   #waiting: (readonly [OutputName, string])[] = [];
   #next = 0;
   #turnBeganMs = Number.NEGATIVE_INFINITY;
+  /** How many lines this turn has passed on, and how many bytes it has read. */
   #lines = 0;
   #bytes = 0;
   #cancelTurn: (() => void) | undefined;
@@ -38,8 +40,10 @@ export class CommandOutput {
     readonly sources: readonly (readonly [OutputName, Readable])[];
     readonly onLine: (name: OutputName, text: string) => void;
     readonly clock: Clock;
+    /** Whether only a newline ends a line; otherwise a carriage return does so, too. */
     readonly keepsReturns: boolean;
   }) {
+    // A return at the end of what has arrived ends no line yet, since its newline may follow.
     const ends = options.keepsReturns ? /\n/ : /\r?\n|\r(?!$)/;
     this.#onLine = options.onLine;
     this.#clock = options.clock;
@@ -83,6 +87,7 @@ export class CommandOutput {
   #work(): void {
     const mayGoOn = (): boolean => this.#lines < linesPerTurn && !this.#isStopped;
     while (this.#next < this.#waiting.length && mayGoOn()) {
+      // The index is below the length, so that the default is never used.
       const [name, text] = this.#waiting[this.#next++] ?? ["stdout", ""];
       this.#onLine(name, text);
       this.#lines++;
@@ -103,6 +108,7 @@ export class CommandOutput {
     this.#bytes = 0;
   }
 
+  /** Reads no more until the next turn. */
   #hold(): void {
     for (const source of this.#sources) source.pause();
     const leftMs = this.#turnBeganMs + turnMs - this.#clock.monotonicMs();
@@ -113,6 +119,7 @@ export class CommandOutput {
     });
   }
 
+  /** Reads on, without waiting for the next turn. */
   #release(): void {
     this.#cancelTurn?.();
     this.#cancelTurn = undefined;
@@ -126,6 +133,7 @@ type LineSplitter = { push(chunk: Buffer): void; end(): void };
 function lineSplitter(ends: RegExp, onLine: (text: string) => void): LineSplitter {
   const decoder = new StringDecoder("utf8");
   let rest = "";
+  /** Whether what arrives belongs to a line whose beginning was already passed on. */
   let isCut = false;
   const line = (text: string): void => {
     if (!isCut) onLine(text.slice(0, lineCharactersMax));

@@ -40,7 +40,8 @@ const closeWaitMs = 2000;
 
 /**
  * A shell script that runs the program given as its arguments. It kills the whole process group
- * when the pipe to the platform breaks, as it does when the platform is killed. Its
+ * when the pipe to the platform breaks, as it does when the platform is killed: descriptor 3 is
+ * that pipe, into which nothing is ever written, so `read` returns only when it breaks. Its
  * `oom_score_adj` lets the kernel kill the program before the platform when memory runs out.
  */
 const guard = `exec 3<&0
@@ -82,6 +83,7 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
       settle();
     });
     child.on("exit", (code, signal) => {
+      // A shell without a code was killed itself: 137 stands for SIGKILL.
       finish({ kind: "exited", exitCode: code ?? (signal === null ? 1 : 137) });
       cancelClose = clock.after(closeWaitMs, () => {
         child.stdout?.destroy();

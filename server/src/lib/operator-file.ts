@@ -113,7 +113,10 @@ export function readNumber(where: string, value: unknown, { min, max, isWhole }:
   );
 }
 
-/** Throws `OperatorFileRefused` for a key that an earlier entry has. */
+/**
+ * Throws `OperatorFileRefused` for a key that an earlier entry has. `allowed`: what a key must be,
+ * for the message.
+ */
 export function refuseTwice(
   keys: readonly string[],
   whereOf: (index: number) => string,

@@ -131,8 +131,8 @@ export class OutwardClient {
     const { clock } = this.#options;
     const agent = this.#agents.of(url.protocol);
     const { method = "POST" } = post;
-    const length = method === "GET" ? {} : { "Content-Length": post.body.length };
-    const headers = { ...post.headers, "User-Agent": this.#options.userAgent, ...length };
+    const lengthHeader = method === "GET" ? {} : { "Content-Length": post.body.length };
+    const headers = { ...post.headers, "User-Agent": this.#options.userAgent, ...lengthHeader };
     const request = { method, host, port, path: url.pathname + url.search, headers, agent };
     const send = (): Promise<Exchange> => {
       const timeoutMs = Math.max(1, Math.round(endsAtMs - clock.monotonicMs()));

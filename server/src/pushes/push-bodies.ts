@@ -44,6 +44,7 @@ const oneRef = z.object({
   commits: z.array(commit).nullish(),
   head_commit: commit.nullish(),
 });
+/** A ref of Bitbucket before or after a push; null: it was new, or was deleted. */
 const refSide = z
   .object({
     type: z.string(),
@@ -87,6 +88,7 @@ export function readOneRef(body: unknown): RefUpdate[] {
   const filesOfCommits = commits.map(({ added, removed, modified }) =>
     [added, removed, modified].flatMap((list) => list ?? []),
   );
+  // A list at its limit may go on.
   const isWithinLimits =
     commits.length < listedMax.commits &&
     filesOfCommits.every((files) => files.length < listedMax.files);

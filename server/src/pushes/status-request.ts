@@ -49,6 +49,7 @@ const publicApis: Readonly<Record<string, string>> = {
   "github.com": "https://api.github.com",
   "bitbucket.org": "https://api.bitbucket.org/2.0",
 };
+/** The form of GitHub and Gitea. */
 const hubForm: Omit<Form, "base"> = {
   path: ({ repository, commit }) => `/repos/${repository}/statuses/${commit}`,
   states: { pending: "pending", success: "success", failure: "failure", cancelled: "error" },

@@ -10,6 +10,7 @@ import { readSize, readSizes } from "./volume-store.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 export type VolumeSpaceOptions = Pick<Foundation, "db" | "clock"> & {
+  /** Null: only apps reach the files of volumes. */
   readonly files: Pick<Files, "usedBytes"> | null;
   /** Ends replicas that write beyond the limit. */
   readonly disk: { limitStorage(projectId: ProjectId, bytes: number): void };
@@ -18,6 +19,7 @@ export type VolumeSpaceOptions = Pick<Foundation, "db" | "clock"> & {
   readonly bytesMax: number | null;
 };
 
+/** What a count has found, and how long it is valid. `bytes` null: there are too many files. */
 type Count = { readonly bytes: number | null; readonly untilMs: number };
 
 /** Bytes of a GB, in which volumes are sized. */
@@ -64,7 +66,7 @@ export class VolumeSpace {
   sizeGb(projectId: ProjectId): number | null {
     const ownGb = this.#sizesGb.get(projectId) ?? null;
     const max = this.sizeGbMax;
-    // The operator may have lowered the limit since.
+    // With both limits, the lower one holds: the operator may have lowered theirs since.
     return ownGb === null || max === null ? (ownGb ?? max) : Math.min(ownGb, max);
   }
 
@@ -76,7 +78,7 @@ export class VolumeSpace {
 
   /**
    * The bytes that a volume holds. Null: there are too many files to count them in time, or only
-   * apps reach them. `isNew`: they are counted now.
+   * apps reach them. `isNew`: they are counted now, even if the last count is still valid.
    */
   async usedBytes(projectId: ProjectId, { isNew = false } = {}): Promise<number | null> {
     if (this.#options.files === null) return null;
@@ -136,6 +138,7 @@ export class VolumeSpace {
 
   #setSize(projectId: ProjectId, sizeGb: number): void {
     this.#sizesGb.set(projectId, sizeGb);
+    // The size is set by now, so that the default only satisfies the compiler.
     this.#options.disk.limitStorage(projectId, (this.sizeGb(projectId) ?? sizeGb) * gbBytes);
   }
 }

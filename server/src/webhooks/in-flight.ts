@@ -73,6 +73,7 @@ export class InFlight {
     const leases = [...this.#inProgress.keys()].map((held) => ({
       id: held.delivery.id,
       epoch: held.epoch,
+      // A member of every lease, which renewing does not read.
       isTakenOver: false,
     }));
     if (leases.length > 0) await this.#parts.leases.renewAll(leases);
