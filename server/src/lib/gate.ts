@@ -28,6 +28,7 @@ export type GateEntry = {
 /** Frees the slot; a second call does nothing. */
 export type Leave = () => void;
 
+/** What a key holds and what waits for it. `waiting`: the functions that end a wait. */
 type Key = { inside: number; readonly waiting: Set<(leave: Leave | null) => void> };
 
 /** Slots and their queue. */

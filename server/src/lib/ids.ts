@@ -51,6 +51,7 @@ export function appIdOf(projectId: ProjectId, appName: string): AppId {
  * being removed.
  */
 export function freeAppId(appId: AppId, taken: readonly AppId[]): AppId {
+  // An id without a number counts as the first.
   const numbers = taken.map((takenId) => Number(takenId.split("~")[1] ?? "1"));
   return taken.length === 0 ? appId : (`${appId}~${Math.max(...numbers) + 1}` as AppId);
 }

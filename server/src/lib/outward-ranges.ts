@@ -58,10 +58,11 @@ export function specialKind(address: IpAddress): string | null {
 /** Recognizes addresses that `ipaddr.js` takes for ordinary IPv6 although they are not public. */
 function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
   const [first = 0, second = 0, third = 0, fourth = 0, fifth = 0, sixth = 0] = parts;
+  // The first 96 bits are zero.
   if ((first | second | third | fourth | fifth | sixth) === 0) return "an IPv4-compatible";
   // Only 2000::/3 is assigned as public; new assignments elsewhere need a review first.
   if (first >> 13 !== 1) return "a reserved";
-  // ISATAP: the last 32 bits are an IPv4 address, in any network.
+  // ISATAP: the last 32 bits are an IPv4 address, in any network. 0x200 marks a public one.
   if ((fifth === 0 || fifth === 0x200) && sixth === 0x5efe) return "a tunnelled IPv4 (ISATAP)";
   return null;
 }
@@ -71,14 +72,14 @@ function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
  * allowed forms.
  */
 export function readRange(text: string): Range {
-  const [addressText = "", prefixText, ...more] = text.split("/");
+  const [addressText = "", prefixText, ...otherParts] = text.split("/");
   const address =
     isIP(addressText) === 0 || addressText.includes("%") ? null : ipaddr.parse(addressText);
   const bits = address instanceof ipaddr.IPv4 ? 32 : 128;
   const prefix = prefixText ?? String(bits);
   if (
     address === null ||
-    more.length > 0 ||
+    otherParts.length > 0 ||
     !/^(0|[1-9]\d{0,2})$/.test(prefix) ||
     Number(prefix) > bits
   ) {
@@ -104,7 +105,7 @@ export function isInRange(address: IpAddress, { base, prefixBits }: Range): bool
   return base instanceof ipaddr.IPv6 && address.match(base, prefixBits);
 }
 
-/** Replaces a range of `::ffff:…` addresses by the IPv4 range that it stands for. */
+/** Replaces a range of `::ffff:…/96` addresses by the IPv4 range that it stands for. */
 function normalized(range: Range): Range {
   const { base, prefixBits } = range;
   if (base instanceof ipaddr.IPv4 || prefixBits < 96 || !base.isIPv4MappedAddress()) return range;

@@ -37,6 +37,7 @@ export function pageOf<Row>(
 /** The latest time of a `Date`, in milliseconds; ids and times in microseconds stay below it. */
 const numberMax = 8_640_000_000_000_000;
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
+/** Characters of the hash at the end of a token, which binds it to its list and query. */
 const checkLength = 12;
 
 /**
@@ -62,6 +63,7 @@ export class PageTokens<Cursor extends object> {
    */
   read(query: Query, token: string | null): Cursor | null {
     if (token === null) return null;
+    // The check may contain a dash itself, so it is cut off by its length.
     const texts = token.slice(0, -checkLength - 1).split("-");
     const parts = this.#keys.map((key, index) => this.#part(key, texts[index] ?? ""));
     const isCursor = parts.every((part) =>
@@ -81,6 +83,7 @@ export class PageTokens<Cursor extends object> {
 
   #part(key: keyof Cursor, text: string): string | number {
     if (this.#options.cursor[key] === "number") return Number.parseInt(text, 36);
+    // Puts the dashes of a UUID back.
     return text.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
   }
 

@@ -52,7 +52,8 @@ export class SteadyClock implements Clock {
     const wallMs = this.#base.now();
     const monotonicMs = this.#elapsedMs();
     const behindMs = wallMs - this.#time.at(monotonicMs);
-    // The fast path, which is almost always taken, has the same result.
+    // The fast path, which is almost always taken, has the same result. `wallMs` has no fractions,
+    // so it is up to 1 ms behind the exact time when no clock has stepped.
     if (behindMs <= 0 && behindMs > -1 && !this.#time.isStepped) return wallMs - behindMs;
     return this.#readClocks();
   }
@@ -90,6 +91,7 @@ export class SteadyClock implements Clock {
       const sleptMs = this.#sleptSoFar();
       monotonicMs += sleptMs - this.#sleptMs;
       this.#sleptMs = sleptMs;
+      // The machine's clock is read in whole milliseconds, so the reading is precise to 1 ms.
       const report = this.#time.compare(wallMs, monotonicMs, 1);
       if (report?.kind === "adopted") this.unsettle();
       if (report !== null) this.#report(report);

@@ -32,6 +32,7 @@ export type Peer = {
   readonly originOf: (forwardedFor: string | undefined) => Origin;
 };
 
+/** The part of a socket that tells where its other end is. */
 type Connection = {
   readonly remoteAddress?: string | undefined;
   /** Set by connections with TLS. */
@@ -96,6 +97,8 @@ export function believed(
   form: RegExp,
 ): string | undefined {
   if (proxies === 0 || header === undefined) return undefined;
+  // If each proxy appends a value, the first trusted proxy's is this many from the end. With fewer
+  // values, a trusted proxy has set the header, and the first value counts.
   const values = header.split(",");
   const value = values[Math.max(0, values.length - proxies)]?.trim() ?? "";
   return form.test(value) ? value : undefined;
@@ -104,6 +107,7 @@ export function believed(
 /** Returns the address in an entry of X-Forwarded-For, without its port; null when it has none. */
 function addressIn(entry: string): string | null {
   const text = entry.trim();
+  // With a port, an IPv6 address is in brackets. Brackets may also be there without a port.
   const bare = isIP(text) === 0 ? /^(?:\[([\da-f:.]+)\](?::\d+)?|([\d.]+):\d+)$/i.exec(text) : null;
   const address = bare?.[1] ?? bare?.[2] ?? text;
   return isIP(address) === 0 ? null : plainAddress(address);

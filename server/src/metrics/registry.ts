@@ -14,6 +14,7 @@ export type Read = () => number | Iterable<Sample> | Promise<number | Iterable<S
 type Value = {
   readonly labels: Partial<Record<string, string | number>>;
   readonly value: number;
+  /** The name of this value, if it is not that of its family. */
   metricName?: string;
 };
 type Kind = "counter" | "gauge" | "histogram";
@@ -70,6 +71,7 @@ export class Metrics {
   }
 }
 
+/** A family of any kind, whose values are read whenever prom-client asks for them. */
 class Family extends Gauge {
   readonly #kind: Kind;
   readonly #about: { readonly name: string; readonly help: string };
@@ -80,6 +82,7 @@ class Family extends Gauge {
     about: { readonly name: string; readonly help: string },
     read: () => Promise<Value[]>,
   ) {
+    // Without registers, since `Metrics` registers the family itself.
     super({ ...about, registers: [] });
     this.#kind = kind;
     this.#about = about;
@@ -104,6 +107,7 @@ function samplesOf(values: number | Iterable<Sample>): Value[] {
 }
 
 function bucketsOf(name: string, { boundsSeconds, buckets, sumMs }: Histogram): Value[] {
+  // Each bucket of Prometheus counts those below it too; the last one has no upper bound.
   let count = 0;
   const values = Array.from(buckets, (countInBucket, index): Value => {
     count += countInBucket;

@@ -78,6 +78,7 @@ async function sendReport(
   state: StatusState,
 ): Promise<"sent" | { reason: string; mayRetry: boolean } | null> {
   const source = remote.urlOf(build.gitRepo);
+  // A file:// address has no host.
   if (!source.ok || source.value.host === "") return null;
   const kind = build.host ?? knownHostKind(source.value.host);
   const credential =

@@ -71,6 +71,7 @@ export function repositoryRequest(
   { source, credential }: ApiReceiver,
   { search, page }: { readonly search: string; readonly page: number },
 ): { readonly url: string; readonly headers: Readonly<Record<string, string>> } {
+  // Only kinds with a form are asked, see `kindsOf`.
   const form = forms[kind];
   const query = new URLSearchParams({ ...form?.query, page: String(page) });
   if (form !== undefined) query.set(form.size, String(form.pageSize));

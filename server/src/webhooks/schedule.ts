@@ -38,6 +38,7 @@ type Schedule = {
   /** The delays before the second attempt, the third and so on. */
   readonly waitsMs: readonly number[];
   readonly retryAfterMsMax: number;
+  /** Whether another attempt may succeed after an answer with this status, which is not 2xx. */
   isTriedAgain(status: number): boolean;
 };
 
@@ -57,6 +58,8 @@ const schedules: Readonly<Record<ScheduleName, Schedule>> = {
       24 * hourMs,
     ],
     retryAfterMsMax: 24 * hourMs,
+    // Redirects may be mistakes that somebody mends, 404 and 409 happen while a receiver is being
+    // deployed or is busy with the same delivery, and 408, 425 and 429 ask for another attempt.
     isTriedAgain: (status) =>
       status < 400 || status >= 500 || [404, 408, 409, 425, 429].includes(status),
   },
