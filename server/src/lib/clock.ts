@@ -54,7 +54,7 @@ export const systemClock: Clock = {
 
 /** The time since the machine booted, including sleep, comparable with times in Linux's /proc. */
 export function sinceBootMs(): number {
-  // The first may be the shorter uptime of a container, the second leaves out sleep.
+  // Both may be too short: `uptime` may be that of a container, and `hrtime` leaves out sleep.
   return Math.max(uptime() * 1000, Number(process.hrtime.bigint() / 1_000_000n));
 }
 
@@ -63,6 +63,7 @@ export function sinceBootMs(): number {
  * the more listeners a signal has.
  */
 class Sleepers extends Set<() => void> {
+  /** Called by the signal, which takes an object with this method as a listener. */
   handleEvent(): void {
     for (const wake of this) wake();
   }

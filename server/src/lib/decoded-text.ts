@@ -34,6 +34,7 @@ export function decodeText(bytes: Uint8Array, name: string): string {
  */
 export function pythonProblem(bytes: Uint8Array, name: string): string | null {
   const encoding = markOf(bytes);
+  // The message shows "UTF-16" without the order of its bytes.
   if (encoding !== undefined && encoding !== "utf-8")
     return `${name} is saved as ${encoding.slice(0, 6).toUpperCase()}, which Python does not read. Save it as UTF-8.`;
   if (decodeStrictly("utf-8", bytes) !== null || codingOf(bytes) !== null) return null;
@@ -97,6 +98,8 @@ function firstWrong(bytes: Uint8Array, isFine: (line: string) => boolean) {
     const end = next < 0 ? bytes.length : next;
     const part = bytes.subarray(start, end);
     if (decodeStrictly("utf-8", part) === null) {
+      // The decoder puts U+FFFD in place of wrong bytes, so the text in front of the first one has
+      // as many bytes as are right.
       const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(part);
       const before = new TextEncoder().encode(text.slice(0, text.indexOf("\ufffd")));
       if (!isFine(text)) return { line, byte: part[before.length] ?? 0 };

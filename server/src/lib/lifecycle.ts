@@ -78,6 +78,7 @@ export class Lifecycle {
     const done = new AbortController();
     const late = this.#clock.sleep(part.waitMs, done.signal).then(
       () => Promise.reject(new Error(`${part.name} did not close within ${part.waitMs} ms`)),
+      // The sleep rejects when the part has closed in time.
       () => undefined,
     );
     try {

@@ -29,7 +29,9 @@ export class Loop {
   readonly #options: LoopOptions;
   readonly #clock: Clock;
   readonly #abort = new AbortController();
+  /** Ends the wait for the next turn; undefined: a turn is running. */
   #wake: (() => void) | undefined;
+  /** Whether there was a nudge since the latest turn began. */
   #nudged = false;
   #running: Promise<void> | undefined;
   #unlisten: (() => void) | undefined;

@@ -37,6 +37,7 @@ export function ofCents(currency: Currency, cents: number): Money {
 
 /** Returns whole cents, rounded down, so that a credit is never shown larger than it is. */
 export function wholeCents({ micros }: Money): number {
+  // A division of bigints drops the remainder, which rounds a negative amount up.
   const cents = micros / microsOfCent - (micros < 0n && micros % microsOfCent !== 0n ? 1n : 0n);
   const number = Number(cents);
   assert(Number.isSafeInteger(number), "an amount fits into whole cents");

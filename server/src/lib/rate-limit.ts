@@ -62,8 +62,8 @@ export class RateLimit {
   }
 
   /**
-   * Returns the remaining uses of the key, and the seconds to the end of its window. Counts
-   * nothing.
+   * Returns the remaining uses of the key, and the seconds to the end of its window, or the length
+   * of a window that has not begun. Counts nothing.
    */
   left(key: string): {
     readonly max: number;

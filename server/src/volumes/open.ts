@@ -74,6 +74,7 @@ async function removeFolders(
   signal: AbortSignal,
 ): Promise<boolean> {
   if (files === null) return true;
+  // How many folders remain, and the projects whose folders are gone or were written to meanwhile.
   const { left, gone, written } = await files.collect((ids) => store.readKept(db, ids), signal);
   for (const projectId of gone) space.noteRemoved(projectId);
   for (const projectId of written) {

@@ -1,5 +1,5 @@
-// One attempt of a delivery: signs, posts and judges it. Returns the result as data; the dispatcher
-// stores it.
+// One attempt of a delivery: signs, posts and judges it. Returns the result as data, which
+// `in-flight.ts` stores.
 import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { AttemptRow } from "./delivery-store.ts";

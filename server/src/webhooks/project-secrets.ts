@@ -88,6 +88,7 @@ export function secretResource(id: string): { readonly type: string; readonly id
 
 const hourMs = 3_600_000;
 
+/** The newest secret is the one without expiry. */
 function hasNewest(rows: readonly SecretRow[]): boolean {
   return rows.some((row) => row.expires_at === null);
 }

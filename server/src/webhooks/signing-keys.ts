@@ -11,7 +11,9 @@ import type { ScheduleName } from "./schedule.ts";
 import { validSecrets } from "./project-secrets.ts";
 import { readSchedule } from "./secret-store.ts";
 
+/** `expiresMs` is since the epoch. */
 type Key = { readonly bytes: Buffer; readonly expiresMs: number };
+/** `untilMs` is by `Clock.monotonicMs`. */
 type CacheEntry = {
   readonly keys: readonly Key[];
   readonly schedule: ScheduleName;
@@ -38,6 +40,7 @@ export class WebhookSigningKeys {
   }) {
     this.#parts = parts;
     this.#unlisten = parts.notifications.listen("webhook_secrets", (projectId) => {
+      // Null: notifications may have been lost.
       if (projectId === null) this.#cache.clear();
       else this.#cache.delete(projectId as ProjectId);
     });
