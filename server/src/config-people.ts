@@ -27,6 +27,7 @@ function readMail({ text, refuse }: Reader): PeopleConfig["mail"] {
   if (url === null || !/^smtps?:$/.test(URL.parse(url)?.protocol ?? "")) {
     return refuse("SLIPWAY_SMTP_URL must start with smtp:// or smtps:// (its value is not shown).");
   }
+  // A name without control characters may precede the address, which may be in angle brackets.
   if (from === null || !/^[^\x00-\x1f\x7f]*[^\s<>@]+@[^\s<>@]+>?$/.test(from)) {
     return refuse(
       `SLIPWAY_MAIL_FROM is "${from ?? ""}", but must be an email address, with or without a name.`,

@@ -49,6 +49,7 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
     uploadsDir,
     postgresDir,
   ];
+  // A folder with too many files to measure comes first.
   const bytesOf = (usage: DiskUsage | null): number => usage?.bytes ?? Number.MAX_SAFE_INTEGER;
   const measured = await measure(folders, {
     isUserOwned: false,
@@ -72,6 +73,7 @@ function mountOf(folder: string): string {
     const mounts = readMounts(readFileSync("/proc/self/mountinfo", "utf8")).filter(({ at }) =>
       isBelow(folder, at),
     );
+    // The longest path is the mount point nearest to the folder.
     return mounts.sort((a, b) => b.at.length - a.at.length)[0]?.at ?? "/";
   } catch {
     return "unknown";

@@ -59,7 +59,8 @@ export async function withoutCodings(
 }
 
 /**
- * Whether the bytes have zlib's head. Some apps send `deflate` without it, against the standard.
+ * Whether the bytes have zlib's head: the low four bits of the first byte are 8, and the first two
+ * bytes are a multiple of 31. Some apps send `deflate` without it, against the standard.
  */
 function isZlib(bytes: Buffer): boolean {
   return bytes.length >= 2 && ((bytes[0] ?? 0) & 0x0f) === 8 && bytes.readUInt16BE(0) % 31 === 0;

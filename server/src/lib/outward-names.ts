@@ -37,6 +37,7 @@ export function makeNameLookup(options: NameLookupOptions = {}): NameLookup {
   const refusal = (): Error => new OutwardRefused("too many names are being looked up");
   const systemGate = new Gate({ max: systemLookupsMax, waitingMax: systemWaitingMax, refusal });
   return async (name) => {
+    // DNS knows no names without a dot: the system completes them with search domains.
     const answer = name.includes(".") ? await askDns(name, options) : null;
     return answer ?? (await systemGate.run(() => system(name)));
   };
@@ -57,6 +58,7 @@ async function askDns(name: string, options: NameLookupOptions): Promise<readonl
     .filter((answer) => answer.status === "fulfilled")
     .flatMap((answer) => answer.value);
   if (addresses.length > 0) return addresses;
+  // An answer that was fulfilled has no address here, either.
   const codes = answers.map((answer) =>
     answer.status === "rejected" ? codeOf(answer.reason) : "ENODATA",
   );

@@ -24,6 +24,7 @@ const adoptAfterMs = 600_000;
 /** The steady time, as an offset to monotonic time. */
 export class SteadyTime {
   #offsetMs: number;
+  /** The jump that has not lasted long enough yet: the source's offset, and when it began. */
   #step: { offsetMs: number; readonly aheadMs: number; readonly sinceMs: number } | null = null;
 
   constructor(sourceMs: number, monotonicMs: number) {

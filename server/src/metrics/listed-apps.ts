@@ -3,7 +3,7 @@
 import { projectIdOf, type AppId } from "#lib/ids.ts";
 import type { Sample } from "./registry.ts";
 
-/** The counters of one app. */
+/** What the counters of every app have. */
 type AppCounters = { readonly appId: AppId };
 
 /** How many apps have samples of their own; later ones share one with empty labels. */

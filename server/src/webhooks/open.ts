@@ -70,6 +70,7 @@ function openGuard({ webhookAllow: allow, databaseUrl }: WebhookSettings): Outwa
   }
 }
 
+/** Empty: a URL without a host leads to a socket in the file system, which has no port. */
 function listenerOf(url: Secret): { readonly host: string; readonly port: number }[] {
   const { hostname, port } = new URL(url.reveal());
   return hostname === ""

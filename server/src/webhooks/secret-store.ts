@@ -24,6 +24,7 @@ export async function retireSecrets(
   projectId: ProjectId,
   overlapMs: number,
 ): Promise<void> {
+  // Only the newest secret does not expire.
   await sql`delete from webhook_secrets where project_id = ${projectId} and expires_at is not null`.execute(
     tx,
   );

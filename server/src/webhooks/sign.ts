@@ -1,6 +1,5 @@
 // The header fields of an attempt: Standard Webhooks signatures with every valid secret of the
-// project, a signature in a format of the platform's own if the caller sent a secret, and the
-// details of the answer. Pure.
+// project, another signature if the caller sent a secret, and the details of the answer. Pure.
 import { createHmac } from "node:crypto";
 import { standardSignature } from "#lib/webhook-signature.ts";
 import type { Delivery } from "./delivery.ts";
@@ -61,7 +60,7 @@ function contentHeaders({ contentFields }: Delivery): Record<string, string> {
   return headers;
 }
 
-/** The value if a header may have it, else null. */
+/** The value if it is short and has only characters that a header may have, else null. */
 function usable(value: string | null): string | null {
   return value !== null && /^[\x20-\x7e\x80-\xff]{1,1024}$/.test(value) ? value : null;
 }
