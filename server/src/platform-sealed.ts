@@ -13,7 +13,7 @@ import { sealedColumn, type SealedColumn } from "#store/sealed-store.ts";
 import { deliverySecretContext } from "#webhooks/delivery.ts";
 import { projectSecretContext } from "#webhooks/project-secrets.ts";
 
-/** All columns with sealed texts. */
+/** Each has its table, its name, the columns that its context needs, and the context. */
 export const sealedColumns: readonly SealedColumn[] = [
   sealedColumn("signing_keys", "private_key_sealed", ["id"], ({ id }) => signingKeyContext(id)),
   sealedColumn("signing_keys", "withdrawn_public_sealed", ["id"], ({ id }) =>

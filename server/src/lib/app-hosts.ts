@@ -25,6 +25,7 @@ export class AppHosts {
    * the field names the platform.
    */
   appOf(host: string | undefined): AppOfHost | null {
+    // Every name of an app has this part; most hosts do not, and need no further work.
     if (host === undefined || !/-p-/i.test(host)) return null;
     const name = host.replace(/:\d*$/, "").toLowerCase();
     if (!name.endsWith(this.#end)) return null;

@@ -24,6 +24,8 @@ export function closestName(unknownName: string, known: Iterable<string>): strin
 function editDistance(a: string, b: string): number {
   const left = a.slice(0, 100);
   const right = b.slice(0, 100);
+  // `row[j]` is the distance between the first `i` characters of `left` and `j` of `right`;
+  // `before` is the row before it.
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);
   let before = row;
   for (let i = 1; i <= left.length; i++) {

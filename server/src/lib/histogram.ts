@@ -30,7 +30,8 @@ export class Histogram {
 
 /**
  * Returns a quantile of all durations that these histograms counted, in milliseconds: `share` of
- * them are shorter. Its place within a bucket is estimated. Null when nothing was counted.
+ * them are shorter. Its place within a bucket is estimated. Null when nothing was counted. Each
+ * histogram is given as its buckets, with the default bounds.
  */
 export function quantileMs(
   histograms: readonly (readonly number[])[],

@@ -26,6 +26,7 @@ const causesMax = 5;
  * client with its settings or the values of a row.
  */
 function shownError(error: unknown, depth = 0): unknown {
+  // A thrown object that is no error may contain anything; text and numbers are shown.
   if (!(error instanceof Error)) return typeof error === "object" ? "[not an error]" : error;
   const code = "code" in error && typeof error.code === "string" ? { code: error.code } : {};
   const shown = { type: error.name, message: error.message, ...code, stack: error.stack };

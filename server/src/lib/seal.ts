@@ -52,6 +52,7 @@ export class Sealer {
     const key = this.#keys.find((candidate) => candidate.id === keyId);
     assert(key, `secret key ${keyId} is not among the configured ones`);
     const bytes = Buffer.from(body, "base64url");
+    // The last 16 bytes are the authentication tag.
     const decipher = createDecipheriv("aes-256-gcm", key.bytes, Buffer.from(nonce, "base64url"));
     decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(-16));
     return new Secret(

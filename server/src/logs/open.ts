@@ -9,8 +9,8 @@ import { deleteOldBuildLines } from "./build-log-store.ts";
 import { BuildLogs } from "./build-log.ts";
 
 /**
- * Opens the logs. `daysOf` says for how many days a project's lines are kept; if it is null,
- * `logRetentionDays` says it for all projects.
+ * Opens the logs. `daysOf` returns for how many days a project's lines are kept; if it returns
+ * null, `logRetentionDays` says it for all projects.
  */
 export function openLogs(
   { logRetentionDays: days }: { readonly logRetentionDays: number },

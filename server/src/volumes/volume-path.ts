@@ -28,6 +28,7 @@ export function readVolumePath(field: string, text: string): VolumePath {
     names.length <= namesMax &&
     names.every((name) => name !== ".." && Buffer.byteLength(name) <= nameBytesMax);
   if (!isAllowed) throw refused({ field, given: text, allowed });
+  // An empty path and one that ends with the name `.` are folders, too.
   return { names, isFolder: /(?:^|\/)\.?$/.test(text) };
 }
 

@@ -21,8 +21,9 @@ export function isUnusedEndpoint(days: number): RawBuilder<unknown> {
 }
 
 /**
- * Ends deliveries as failed that have waited for a paused endpoint for more than `days`; returns
- * how many. In no order; skips locked rows.
+ * Ends deliveries as failed that have waited for more than `days`; returns how many. Only a paused
+ * endpoint should keep a due delivery waiting for so long, so that is their reason. In no order;
+ * skips locked rows.
  */
 export async function failWaiting(db: Db, { days, limit }: OldOnes): Promise<number> {
   return await changeRows(db)`
