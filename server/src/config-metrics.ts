@@ -22,6 +22,7 @@ export function readMetrics(reader: SettingReader): MetricsConfig | null {
   if (address === null && token === null) return null;
   if (address === null)
     return reader.refuse("SLIPWAY_METRICS_TOKEN is set, but SLIPWAY_METRICS_ADDRESS is not.");
+  // An IPv6 address in brackets, or another host; then a port.
   const [, host = "", port = ""] = /^(\[[^\]]+\]|[^\s:/[\]]+):(\d{1,5})$/.exec(address) ?? [];
   if (host === "" || Number(port) > portMax) {
     const allowed = `an address and a port up to ${portMax}, such as 127.0.0.1:9464 or [::1]:9464`;

@@ -2,8 +2,11 @@
 
 export type Backoff = {
   readonly firstMs: number;
+  /** How many times as long each wait is as the one before it. */
   readonly factor: number;
+  /** The longest wait, before the jitter. */
   readonly msMax: number;
+  /** The part of a wait by which it is made longer or shorter at most, such as 0.2. */
   readonly jitter: number;
 };
 

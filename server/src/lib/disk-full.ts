@@ -1,8 +1,9 @@
 // Recognizes errors of a full or read-only disk, whether they come from the system, the database or
 // a program.
 
+/** The codes of the system, and the SQLSTATE of a full disk. */
 const codes = new Set(["ENOSPC", "EDQUOT", "EROFS", "53100"]);
-const words =
+const messageForm =
   /No space left on device|Disk quota exceeded|Read-only file system|database or disk is full/;
 const causesMax = 5;
 
@@ -10,7 +11,9 @@ const causesMax = 5;
 export function isDiskFull(error: unknown, depth = 0): boolean {
   if (!(error instanceof Error)) return false;
   if ("code" in error && codes.has(String(error.code))) return true;
-  return words.test(error.message) || (depth < causesMax && isDiskFull(error.cause, depth + 1));
+  return (
+    messageForm.test(error.message) || (depth < causesMax && isDiskFull(error.cause, depth + 1))
+  );
 }
 
 /** The message for callers of the platform. */
@@ -23,6 +26,7 @@ export const diskFullRetrySeconds = 30;
 export function sizeText(bytes: number): string {
   if (bytes > 0 && bytes < 1e6) return `${Math.ceil(bytes / 1e3)} kB`;
   const gb = bytes / 1e9;
+  // Below 10 GB there is one decimal, unless it is 0, which `Number` drops.
   return gb >= 1
     ? `${Number(gb.toFixed(gb < 10 ? 1 : 0))} GB`
     : `${Math.max(0, Math.round(bytes / 1e6))} MB`;

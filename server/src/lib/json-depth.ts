@@ -20,6 +20,7 @@ export function isTooDeep(text: string): boolean {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (isInText) {
+      // A backslash escapes the next character, perhaps a quote.
       if (code === backslash) index++;
       else if (code === quote) isInText = false;
     } else if (code === quote) isInText = true;

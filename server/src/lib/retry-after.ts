@@ -1,6 +1,6 @@
 // Parses the Retry-After header of an answer. Pure.
 
-/** Returns the wait that the header asks for; 0 when it is missing or unreadable. */
+/** Returns the requested wait in milliseconds; 0 when the header is missing or unreadable. */
 export function retryAfterMs(value: string | null, nowMs: number): number {
   const text = value?.trim() ?? "";
   if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;

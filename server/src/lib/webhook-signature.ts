@@ -21,6 +21,7 @@ export function makeWebhookSecret(): Secret {
 export function readWebhookSecret(secret: string): Buffer | null {
   if (!secret.startsWith(secretPrefix)) return null;
   const text = secret.slice(secretPrefix.length);
+  // The decoder skips characters that are not base64, so the key is encoded again and compared.
   const key = Buffer.from(text, "base64");
   const isBase64 = key.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "");
   return isBase64 && key.length >= keyBytes.min && key.length <= keyBytes.max ? key : null;

@@ -9,7 +9,7 @@ export function writeFileSafely(path: string, text: string): void {
   rmSync(temporary, { force: true });
   const file = openSync(temporary, "wx", 0o600);
   try {
-    // All of it: one write may end early on a disk that is nearly full.
+    // Writes all of the text, whereas a single write may end early on a disk that is nearly full.
     writeFileSync(file, text);
     fsyncSync(file);
   } finally {

@@ -8,7 +8,9 @@ const countMax = 100_000;
 
 export type Backlog = {
   readonly runs: Readonly<Record<"pending" | "queued" | "running", number>>;
+  /** Builds that wait for their turn. */
   readonly builds: number;
+  /** Deliveries that wait for an attempt. */
   readonly deliveries: number;
 };
 

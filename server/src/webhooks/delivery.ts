@@ -1,5 +1,5 @@
-// A delivery in progress: the part of its row that sending needs, and its lease. Outbox, dispatcher
-// and sender pass these on.
+// A delivery in progress: the part of its row that sending needs, and its lease. `outbox.ts`,
+// `dispatcher.ts` and `in-flight.ts` pass these on.
 import type { AppKey, DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 

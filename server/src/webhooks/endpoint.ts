@@ -26,6 +26,7 @@ export function endpointOf(projectId: ProjectId, url: string): Endpoint {
 /** A UUID of version 8, for ids that are derived from data. */
 function uuidOf(hash: Buffer): string {
   const bytes = Buffer.from(hash.subarray(0, 16));
+  // These bits are the version, and the variant that all UUIDs of RFC 9562 have.
   bytes[6] = (bytes.readUInt8(6) & 0x0f) | 0x80;
   bytes[8] = (bytes.readUInt8(8) & 0x3f) | 0x80;
   const hex = bytes.toString("hex");
