@@ -1,5 +1,5 @@
-// The error of a platform that cannot start because of its settings or its machine. `main.ts`
-// prints its message without a stack.
+// The error of a platform that cannot start because of its settings or its machine.
+// `run-platform.ts` prints its message without a stack.
 
 /**
  * The platform cannot start until the operator acts; the message says what to do, and holds no
