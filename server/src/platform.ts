@@ -58,7 +58,7 @@ export type Platform = {
 const clock = steadyClock;
 
 /** The extra time to notice that runs have ended, after the time for them. */
-const runsDrainExtraMs = 10_000;
+const runsDrainMs = 10_000;
 
 /**
  * Starts the platform. Throws `CannotStart` with a remedy, after closing everything it has opened.
@@ -128,7 +128,7 @@ async function assemble(
   await opened.onListening?.(port);
   const drainMs = config.drainSeconds * 1000;
   lifecycle.onClose("running runs", () => runs.drain(drainMs), {
-    waitMs: drainMs + runsDrainExtraMs,
+    waitMs: drainMs + runsDrainMs,
   });
   runs.start();
   await webhooks.start();

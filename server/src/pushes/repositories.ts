@@ -57,7 +57,7 @@ export type RepositoryList = {
   readonly items: readonly string[];
   readonly hosts: readonly {
     readonly host: string;
-    /** Whether the host has repositories that were not asked for. */
+    /** Whether the host's list may go on. */
     readonly hasMore: boolean;
     /** Why the host's repositories are not listed; null: they are. */
     readonly problem: string | null;

@@ -31,7 +31,7 @@ export type DispatcherParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"
   readonly surveyMs: number;
 };
 
-/** The lane of a delivery, and its project. */
+/** The lane of a delivery, see `endpoint.ts`, and its project. */
 export type Destination = { readonly lane: string; readonly projectId: ProjectId };
 
 /** Endpoints per survey step; a step takes at most about 20 ms. */

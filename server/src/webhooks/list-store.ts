@@ -79,7 +79,7 @@ export async function listAttemptRows(
       from webhook_attempts where delivery_id = ${id} order by number desc limit ${limit}`;
 }
 
-/** Which ended deliveries to send again. */
+/** Which ended deliveries to send again. `from` and `to` bound the time of their creation. */
 export type ReplayFilter = {
   readonly projectId: ProjectId;
   readonly id?: DeliveryId | undefined;

@@ -57,8 +57,8 @@ export class WebhookSecretUseCases {
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
-      const isDeleted = uuidForm.test(id.toLowerCase()) && (await deleteSecret(tx, projectId, id));
-      if (!isDeleted)
+      const isRemoved = uuidForm.test(id.toLowerCase()) && (await deleteSecret(tx, projectId, id));
+      if (!isRemoved)
         throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);
       await record(tx, {
         projectId,
