@@ -96,8 +96,8 @@ async function assemble(
   const { lost, counts, ...foundation } = await openStore(settings, storeParts);
   const { db, lifecycle, log } = foundation;
   const ownUrls = new OwnUrls();
-  // The API answers before the queue is open. The queue need not be told of what is no longer used
-  // since then: it checks everything when it starts.
+  // The API answers before the queue is open. What becomes unused until then, the queue finds when
+  // it starts, since it checks everything.
   let queue: BuildQueue | null = null;
   const management = await openManagement(settings, {
     ...foundation,
@@ -127,9 +127,7 @@ async function assemble(
     guard.addOwnListener({ host: config.host, port: own });
   await opened.onListening?.(port);
   const drainMs = config.drainSeconds * 1000;
-  lifecycle.onClose("running runs", () => runs.drain(drainMs), {
-    waitMs: drainMs + runsDrainMs,
-  });
+  lifecycle.onClose("running runs", () => runs.drain(drainMs), { waitMs: drainMs + runsDrainMs });
   runs.start();
   await webhooks.start();
   const urls = { baseUrl: ownUrls.urls.baseUrl, localUrl: localUrlOf(config, port) };

@@ -114,8 +114,8 @@ export class Batcher<Item, Result = void> {
     const key = this.#keyOf(first);
     const mustWait = (): boolean =>
       this.isFull && (this.#options.keyOf === undefined || this.#queues.has(key));
-    // All who wait share one promise. Another one may have filled the queue again before this one
-    // goes on, so that it looks again.
+    // All callers that wait share one promise. One of them may fill the queue again, so each of them
+    // looks again.
     while (mustWait()) await (this.#spaceFreed ??= Promise.withResolvers<void>()).promise;
     await this.#pushAll(items);
   }

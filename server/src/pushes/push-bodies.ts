@@ -44,7 +44,7 @@ const oneRef = z.object({
   commits: z.array(commit).nullish(),
   head_commit: commit.nullish(),
 });
-/** A ref of Bitbucket before or after a push; null: it was new, or was deleted. */
+/** A ref of Bitbucket before or after a push; null: it did not exist then. */
 const refSide = z
   .object({
     type: z.string(),

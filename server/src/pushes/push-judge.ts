@@ -218,7 +218,7 @@ export class PushJudge {
       verdict: "ignored",
       reason: `${commit.slice(0, 7)} is newer`,
     });
-    // Whether the app's folder at `commit` is that of the latest build, perhaps the one just started.
+    // Whether the app's folder at `commit` is that of the latest build, maybe the one just started.
     const isFolderSame = buildId !== undefined || head.isTouched === false;
     const same = isFolderSame ? commit : head.same;
     if (!head.isSeen) {

@@ -191,7 +191,7 @@ export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<Git
     const existing = tx.selectFrom("git_deliveries").selectAll().where("app_id", "=", appId);
     return await existing.where("delivery_key", "=", key).executeTakeFirstOrThrow();
   }
-  // Removes the newest of the deliveries that are too many, and all before it.
+  // Removes all deliveries but the newest `deliveriesMax`.
   await tx
     .deleteFrom("git_deliveries")
     .where("app_id", "=", appId)

@@ -79,7 +79,7 @@ export async function readOpenUploads(
       from volume_uploads left join volume_upload_parts on upload_id = id
        and (upload_id, number) is distinct from (${uploadId}::uuid, ${number}::int)
      where project_id = ${projectId} and completed_at is null and not (${isExpired})`.execute(db);
-  // Counts and sums of PostgreSQL are too large for a number, so they arrive as text.
+  // Counts and sums arrive as text, since they may be too large for a number of JavaScript.
   return { count: Number(rows[0]?.count), bytes: Number(rows[0]?.bytes) };
 }
 

@@ -199,8 +199,8 @@ export type PausedRow = Pick<EndpointRow, "id" | "projectId" | "url" | "lastFail
 
 /**
  * Pauses up to `limit` endpoints that have failed for `failingMs` without a success, first those
- * that have failed for the longest time. The latest failure must be as late, so that an endpoint
- * without deliveries since its first failure is not paused. Skips locked rows.
+ * that have failed for the longest time. The latest failure must be that long after the first,
+ * so that an endpoint that got no deliveries meanwhile is not paused. Skips locked rows.
  */
 export async function pauseFailing(
   tx: Tx,

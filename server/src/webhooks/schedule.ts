@@ -58,8 +58,8 @@ const schedules: Readonly<Record<ScheduleName, Schedule>> = {
       24 * hourMs,
     ],
     retryAfterMsMax: 24 * hourMs,
-    // Redirects may be mistakes that somebody mends, 404 and 409 may be passing states of a receiver,
-    // and 408, 425 and 429 ask for another attempt.
+    // Redirects may be mistakes that somebody mends, 404 and 409 may be passing states of a
+    // receiver, and 408, 425 and 429 ask for another attempt.
     isTriedAgain: (status) =>
       status < 400 || status >= 500 || [404, 408, 409, 425, 429].includes(status),
   },
