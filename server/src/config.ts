@@ -34,8 +34,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** Parses the environment. Throws `ConfigRefused` at the first error. */
 export function readConfig(environment: Environment) {
   refuseUnknownNames(environment);
-  // `text` is null only for a setting that is unset and has no default in the table. For others, the
-  // values after `??` below are never used: they only satisfy the compiler.
+  // `text` is null only for a setting that is unset and has no default in the table. For others,
+  // the values after `??` below are never used: they only satisfy the compiler.
   const text = (name: PlatformSettingName): string | null => rawValue(environment, name);
   const integer = (name: PlatformSettingName): number => parseInteger(name, text(name) ?? "");
   /** A size in bytes; null: unset. */

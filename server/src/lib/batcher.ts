@@ -114,7 +114,7 @@ export class Batcher<Item, Result = void> {
     const key = this.#keyOf(first);
     const mustWait = (): boolean =>
       this.isFull && (this.#options.keyOf === undefined || this.#queues.has(key));
-    // All callers that wait share one promise. One of them may fill the queue again, so each of them
+    // All callers that wait share one promise. One of them may fill the queue again, so each one
     // looks again.
     while (mustWait()) await (this.#spaceFreed ??= Promise.withResolvers<void>()).promise;
     await this.#pushAll(items);

@@ -34,6 +34,7 @@ function editDistance(a: string, b: string): number {
       const change = (row[j - 1] ?? 0) + (left[i - 1] === right[j - 1] ? 0 : 1);
       const isSwap = i > 1 && j > 1 && left[i - 1] === right[j - 2] && left[i - 2] === right[j - 1];
       const swap = isSwap ? (before[j - 2] ?? 0) + 1 : Infinity;
+      // The last edit is a character left out, one put in, one changed, or two swapped.
       next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, change, swap));
     }
     before = row;

@@ -65,6 +65,7 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
     stdio: ["pipe", "pipe", "pipe"],
   });
   return new Promise((resolve) => {
+    // The first cause counts, since an end of another kind leads to an exit, too.
     let end: CommandEnd | undefined;
     const finish = (cause: CommandEnd): void => {
       end ??= cause;

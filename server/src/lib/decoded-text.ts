@@ -38,6 +38,7 @@ export function pythonProblem(bytes: Uint8Array, name: string): string | null {
   if (encoding !== undefined && encoding !== "utf-8")
     return `${name} is saved as ${encoding.slice(0, 6).toUpperCase()}, which Python does not read. Save it as UTF-8.`;
   if (decodeStrictly("utf-8", bytes) !== null || codingOf(bytes) !== null) return null;
+  // There is a wrong byte, since the strict decoder has failed.
   const { line, byte } = firstWrong(bytes, () => false) ?? { line: 1, byte: 0 };
   return `${name} is not UTF-8: line ${line} has the byte 0x${byte.toString(16)}. Save it as UTF-8, or name its encoding in the first line, as in # -*- coding: latin-1 -*-.`;
 }

@@ -60,7 +60,8 @@ function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
   const [first = 0, second = 0, third = 0, fourth = 0, fifth = 0, sixth = 0] = parts;
   // The first 96 bits are zero.
   if ((first | second | third | fourth | fifth | sixth) === 0) return "an IPv4-compatible";
-  // Only 2000::/3 is assigned as public; new assignments elsewhere need a review first.
+  // Only 2000::/3, whose first three bits are 001, is assigned as public; new assignments elsewhere
+  // need a review first.
   if (first >> 13 !== 1) return "a reserved";
   // ISATAP: the last 32 bits are an IPv4 address, in any network. 0x200 marks a public one.
   if ((fifth === 0 || fifth === 0x200) && sixth === 0x5efe) return "a tunnelled IPv4 (ISATAP)";

@@ -139,15 +139,15 @@ export type BranchHead = {
 
 /** The verdict on the newest commit of the app's branch. */
 export function judgeHead(app: PushedApp, head: BranchHead): Judgement {
-  const commit = head.commit.slice(0, 7);
+  const shortCommit = head.commit.slice(0, 7);
   if (head.isSeen)
     return ignored(
-      `${commit} is still the newest commit of ${app.gitBranch} and was handled before`,
+      `${shortCommit} is still the newest commit of ${app.gitBranch} and was handled before`,
     );
   if (skipMark.test(head.message))
-    return ignored(`the message of ${commit} contains [skip deploy]`);
+    return ignored(`the message of ${shortCommit} contains [skip deploy]`);
   if (head.isTouched === false) return ignored(untouchedReason(app));
-  return { verdict: "built", reason: `a build of ${commit} was started` };
+  return { verdict: "built", reason: `a build of ${shortCommit} was started` };
 }
 
 function untouchedReason({ gitPath, sharedPaths }: PushedApp): string {

@@ -195,7 +195,7 @@ export function oldVolumeRows(db: Db): readonly RemovalStep[] {
   const isBilled = sql`is_metered and ended_at < clock_timestamp() - interval '1 day'`;
   const isOld = sql`created_at < clock_timestamp() - make_interval(hours => ${downloadHours})`;
   return [
-    // Their parts are deleted with them.
+    // The parts of an upload are deleted with it, so a batch is small.
     rowsWhere(db, {
       name: "uploads to volumes",
       table: "volume_uploads",
