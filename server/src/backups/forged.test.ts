@@ -1,5 +1,5 @@
-// Backups that somebody has made up, who only knows the public key: they are refused before anything
-// is written.
+// Backups that somebody has made up who knows only the public key: they are refused before
+// anything is written.
 import assert from "node:assert/strict";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
