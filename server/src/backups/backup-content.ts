@@ -70,7 +70,7 @@ const manifestBytesMax = 16_777_216;
 export async function readManifest(first: Part): Promise<Manifest> {
   const isManifest = first.name === partNames.manifest;
   const found = manifestShape.safeParse(
-    isManifest ? parsed(await readText(first, manifestBytesMax)) : null,
+    isManifest ? parsed(await readShortPart(first, manifestBytesMax)) : null,
   );
   if (found.success) return found.data;
   throw new CannotStart(
@@ -89,7 +89,7 @@ function parsed(text: string): unknown {
 }
 
 /** Reads a short part. Throws `CannotStart` when it is longer, which no platform writes. */
-export async function readText({ name, content }: Part, bytesMax: number): Promise<string> {
+export async function readShortPart({ name, content }: Part, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of content) {

@@ -26,7 +26,7 @@ import {
   notOurs,
   partNames,
   readManifest,
-  readText,
+  readShortPart,
   type Manifest,
 } from "./backup-content.ts";
 
@@ -132,7 +132,7 @@ async function restorePart(
   { settings, signal }: Pick<RestoreOptions, "settings" | "signal">,
 ): Promise<void> {
   if (part.name === partNames.secretKey)
-    writeFileSafely(settings.paths.secretKeyFile, await readText(part, secretKeyBytesMax));
+    writeFileSafely(settings.paths.secretKeyFile, await readShortPart(part, secretKeyBytesMax));
   else await restoreFiles(part.content, settings.dataDir, signal);
 }
 
