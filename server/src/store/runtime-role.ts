@@ -47,7 +47,7 @@ export async function prepareRuntimeRole(client: Client, log: Log): Promise<void
     const { name, user } = role;
     log.warn(
       { reason: role.reason },
-      `the database user ${user} can turn off the triggers that protect the audit log and the ledger from changes, since it cannot work as the role ${name}: ask a database administrator to run CREATE ROLE "${name}" NOLOGIN (if it is missing); GRANT "${name}" TO "${user}"; then restart the platform`,
+      `the database user ${user} can turn off the triggers that protect the audit log and the ledger from changes, since it cannot work as the role ${name}: ask a database administrator to run CREATE ROLE "${name}" NOLOGIN; GRANT "${name}" TO "${user}"; (the first one only if there is no such role), and restart the platform`,
     );
     return;
   }
