@@ -1,11 +1,10 @@
 // Finds out whose program listens on a port of this machine: the tokens of a data folder are for
 // the platform of its owner, and while that does not run, anybody may listen on its port.
 import { existsSync, readFileSync, statSync } from "node:fs";
+import { listeningRows } from "@slipway/server/src/lib/listening-rows.ts";
 
 /** The kernel's tables of sockets; only Linux has them. */
 const tables = ["/proc/net/tcp", "/proc/net/tcp6"];
-/** The state "listening" in these tables. */
-const listening = "0A";
 
 /**
  * Whether somebody listens on the port of `url` who is neither the owner of `file` nor root. False
@@ -21,14 +20,11 @@ export function isPortOfStranger(url: string, file: string): boolean {
 
 /** The ids of the users who listen on the port, on any address. */
 function listenersOn(port: number): number[] {
-  const rows = tables
+  const text = tables
     .filter((table) => existsSync(table))
-    .flatMap((table) => readFileSync(table, "utf8").split("\n"));
-  const users: number[] = [];
-  for (const row of rows) {
-    const [, local = "", , state, , , , user] = row.trim().split(/\s+/);
-    const portText = local.slice(local.indexOf(":") + 1);
-    if (state === listening && Number.parseInt(portText, 16) === port) users.push(Number(user));
-  }
-  return users;
+    .map((table) => readFileSync(table, "utf8"))
+    .join("");
+  return listeningRows(text)
+    .filter((row) => row.port === port)
+    .map(({ userId }) => userId);
 }

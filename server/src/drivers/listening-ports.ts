@@ -1,5 +1,6 @@
 // Finds the ports on which a replica listens in the kernel's tables, and says so when it is called
 // on another port. Pure.
+import { listeningRows } from "#lib/listening-rows.ts";
 
 /** A socket that listens: one row of a table. */
 export type ListeningSocket = {
@@ -8,11 +9,6 @@ export type ListeningSocket = {
   readonly inode: string;
 };
 
-/** The state "listening" in /proc/net/tcp. */
-const listening = "0A";
-/** Where a row of /proc/net/tcp has the state and the inode of its socket. */
-const stateField = 3;
-const inodeField = 9;
 /** The address of the engine's own name server, 127.0.0.11, as the kernel writes it. */
 const engineNameServer = "0B00007F";
 /** The loopback addresses as the kernel writes them: 127.0.0.0/8, also in IPv6 form, and ::1. */
@@ -20,27 +16,11 @@ const loopbackForm = /^(?:(?:0{16}FFFF0000)?[0-9A-F]{6}7F|0{24}01000000)$/;
 /** The maximum number of ports that a sentence names. */
 const portsMax = 5;
 
-/** Returns the listening sockets in the text of /proc/net/tcp and tcp6. */
+/** Returns the app's listening sockets in the text of /proc/net/tcp and tcp6. */
 export function listeningSockets(tables: string): readonly ListeningSocket[] {
-  return tables
-    .split("\n")
-    .map((row) => socketIn(row))
-    .filter((socket) => socket !== null);
-}
-
-/** Returns the socket in a row; null when it does not listen, or is not the app's. */
-function socketIn(row: string): ListeningSocket | null {
-  const fields = row.trim().split(/\s+/);
-  const [, localAddress = ""] = fields;
-  const match = /^([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4})$/.exec(localAddress);
-  if (fields[stateField] !== listening || match === null) return null;
-  const [, address = "", port = ""] = match;
-  if (address === engineNameServer) return null;
-  return {
-    port: Number.parseInt(port, 16),
-    isLoopback: loopbackForm.test(address),
-    inode: fields[inodeField] ?? "",
-  };
+  return listeningRows(tables)
+    .filter(({ address }) => address !== engineNameServer)
+    .map(({ address, port, inode }) => ({ port, isLoopback: loopbackForm.test(address), inode }));
 }
 
 /**

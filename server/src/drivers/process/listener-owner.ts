@@ -1,15 +1,9 @@
 // Finds which processes listen on a port. Needed where replicas share the machine's network:
 // another app may have taken the port of a replica, and must not receive its calls.
 import { readdirSync, readlinkSync } from "node:fs";
+import { listeningRows } from "#lib/listening-rows.ts";
 import { listProcesses, readProcess, unlessExited } from "./process-table.ts";
 import { readText } from "./read-text.ts";
-
-/** State 0A of proc_net_tcp: listening. */
-const listening = "0A";
-/** Where a row of proc_net_tcp has the local address, the state and the inode of its socket. */
-const addressField = 1;
-const stateField = 3;
-const inodeField = 9;
 
 /** The processes of one replica. */
 export type ReplicaProcesses = {
@@ -76,18 +70,13 @@ const addressForms = [/^(?:0{16}FFFF0000)?0100007F$/, /^(?:0{16}FFFF0000)?0{8}$/
  * Inodes of sockets that accept connections to 127.0.0.1 on a port of the platform's own network.
  */
 function listenersAt(port: number): string[] {
-  const end = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
-  const rows = ["tcp", "tcp6"]
-    .flatMap((name) => readText(`/proc/net/${name}`).split("\n"))
-    .map((row) => row.trim().split(/\s+/))
-    .filter((row) => row[stateField] === listening && row[addressField]?.endsWith(end));
+  const tables = readText("/proc/net/tcp") + readText("/proc/net/tcp6");
+  const rows = listeningRows(tables).filter((row) => row.port === port);
   // A listener on another address, such as 127.0.0.2, cannot take the replica's calls.
   for (const form of addressForms) {
-    const matching = rows.filter((row) =>
-      form.test(row[addressField]?.slice(0, -end.length) ?? ""),
-    );
+    const matching = rows.filter(({ address }) => form.test(address));
     // The kernel prefers these to the listeners of the later forms.
-    if (matching.length > 0) return matching.map((row) => row[inodeField] ?? "");
+    if (matching.length > 0) return matching.map(({ inode }) => inode);
   }
   return [];
 }
