@@ -14,11 +14,12 @@ import {
   migrationsOf,
   openFill,
   requireEmptyDatabase,
+  type CopiedTable,
   type DatabaseFill,
 } from "#store/database-copy.ts";
 import { lockFolder } from "#store/folder-lock.ts";
 import { unfinishedRestore, type StoreSettings } from "#store/open.ts";
-import { startAlone, type ReachedDatabase } from "#store/reach-database.ts";
+import { databaseAt, startAlone, type ReachedDatabase } from "#store/reach-database.ts";
 import { readArchive, type Part } from "./archive.ts";
 import type { BackupAddress } from "./backup-folder.ts";
 import {
@@ -98,7 +99,7 @@ async function openTarget(
   writeFileSafely(unfinishedRestore(settings.dataDir), "");
   if (settings.databaseUrl === null)
     return await startAlone(settings, { log, clock, lock: { ...lock, release: () => undefined } });
-  return { url: settings.databaseUrl, [Symbol.asyncDispose]: () => Promise.resolve() };
+  return databaseAt(settings.databaseUrl);
 }
 
 async function fillFolder(options: RestoreOptions, target: ReachedDatabase): Promise<void> {
@@ -110,10 +111,7 @@ async function fillFolder(options: RestoreOptions, target: ReachedDatabase): Pro
       onManifest: async (manifest) => {
         fill = await openFill(database.url, manifest.database, log);
       },
-      onPart: async (part, manifest) => {
-        const table = manifest.database.tables.find(
-          ({ name }) => part.name === `${partNames.tables}${name}`,
-        );
+      onPart: async (part, table) => {
         if (table !== undefined) await fill?.load(table, Readable.from(part.content));
         else await restorePart(part, { settings, signal: options.signal });
       },
@@ -172,7 +170,8 @@ async function unpack(
 
 type Takers = {
   readonly onManifest: (manifest: Manifest) => Promise<void>;
-  readonly onPart: (part: Part, manifest: Manifest) => Promise<void>;
+  /** `table`: whose rows the part has; undefined: it is another of `partNames`. */
+  readonly onPart: (part: Part, table: CopiedTable | undefined) => Promise<void>;
 };
 
 async function readParts(
@@ -192,14 +191,14 @@ async function readParts(
       manifest = await readManifest(part);
       await onManifest(manifest);
     } else {
-      requireKnown(part, manifest);
-      await onPart(part, manifest);
+      await onPart(part, tableOf(part, manifest));
     }
   }
 }
 
-function requireKnown({ name }: Part, { database }: Manifest): void {
-  const isTable = database.tables.some((table) => name === `${partNames.tables}${table.name}`);
-  if (isTable || name === partNames.secretKey || name === partNames.files) return;
+/** Throws `CannotStart` for a part that no backup holds. */
+function tableOf({ name }: Part, { database }: Manifest): CopiedTable | undefined {
+  const table = database.tables.find((one) => name === `${partNames.tables}${one.name}`);
+  if (table !== undefined || name === partNames.secretKey || name === partNames.files) return table;
   throw new CannotStart(`${notOurs} It has ${JSON.stringify(name)}, which no backup holds.`);
 }

@@ -21,8 +21,7 @@ export async function reachDatabase(
   tools: Tools,
 ): Promise<ReachedDatabase> {
   const { dataDir, databaseUrl, paths } = settings;
-  if (databaseUrl !== null)
-    return { url: databaseUrl, [Symbol.asyncDispose]: () => Promise.resolve() };
+  if (databaseUrl !== null) return databaseAt(databaseUrl);
   if (!existsSync(clusterPaths(paths.postgresDir).dataFolder)) {
     throw new CannotStart(
       `There is no database in the data folder ${dataDir}. Set SLIPWAY_DATA_DIR to the platform's data folder, or SLIPWAY_DATABASE_URL to the URL of its database.`,
@@ -31,10 +30,15 @@ export async function reachDatabase(
   const lock = lockUnlessUsed(paths.lockFile);
   if (lock !== null) return await startAlone(settings, { ...tools, lock });
   const url = runningEmbeddedUrl(paths.postgresDir);
-  if (url !== null) return { url, [Symbol.asyncDispose]: () => Promise.resolve() };
+  if (url !== null) return databaseAt(url);
   throw new CannotStart(
     `The platform of ${dataDir} is starting or stopping, and its database does not run. Try again when the platform runs.`,
   );
+}
+
+/** A database that somebody else runs: the disposal leaves it alone. */
+export function databaseAt(url: Secret): ReachedDatabase {
+  return { url, [Symbol.asyncDispose]: () => Promise.resolve() };
 }
 
 function lockUnlessUsed(lockFile: string): FolderLock | null {
