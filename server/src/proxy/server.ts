@@ -1,7 +1,6 @@
 // The platform's only HTTP listener, on a plain port and, with certificates, on an encrypted one.
 // It hands calls of apps to the proxy and everything else to a fallback, without a router in
-// between. Its limits keep strangers from holding connections open. It can let running requests end
-// before it closes.
+// between. Its limits keep strangers from holding connections open.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Server as SocketServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -15,6 +14,7 @@ import type { HttpClient } from "./client.ts";
 import { Deadlines } from "./deadlines.ts";
 import { Http2Connections, type ReadCall } from "./http2-server.ts";
 import type { HttpsRedirect } from "./https-redirect.ts";
+import { drainListener, Shutdown } from "./listener-drain.ts";
 import {
   headBytesMax,
   OpenAnswers,
@@ -130,21 +130,6 @@ const connectionsMax = 20_000;
  * (`net.core.somaxconn`, usually 4096), which is the one that counts.
  */
 const backlog = 65_535;
-/** How often a listener that drains looks for connections to close. */
-const drainCheckMs = 50;
-/**
- * While the listener drains: how long a connection is silent before it is closed. A client that
- * sends its next call right after an answer, or its first, still gets an answer.
- */
-const silentMs = 1_000;
-/**
- * On a shared socket: how long clients have to learn, from an answer, that their connection ends.
- * One that has been silent for so long is unlikely to send just when it is closed.
- */
-const farewellMs = 5_000;
-/** On a shared socket: the part of the drain that calls have which are accepted last. */
-const lastCallsMs = 10_000;
-
 /** Creates the listener; `listen` and `listenTls` start it. */
 export function createListener(parts: ListenerParts): Listener {
   const { clock } = parts;
@@ -181,49 +166,17 @@ export function createListener(parts: ListenerParts): Listener {
       return listen(server, at);
     },
     listenTls: (at) => listen(must(tls, "the listener has certificates").server, at),
-    drain: async ({ drainMs }) => {
-      const drain: Drain = { server, remaining: new Set(open), plain, clock };
-      const beganMs = clock.monotonicMs();
-      shutdown.hasBegun = true;
-      // Each answer from now on says that it is the last on its connection.
-      for (const connection of plain) connection.isClosing = true;
-      for (const socket of open) answers.makeLast(socket);
-      tls?.http2.drain();
-      server.keepAliveTimeout = silentMs;
-      if (listener.isShared) {
-        const acceptMs = Math.max(drainMs - lastCallsMs, drainMs / 2);
-        await sayFarewell(drain, { beganMs, acceptMs });
-        // The descriptors of other processes stay open, and so does the socket.
-        server.close();
-        // The encrypted port is not shared: from here on nobody accepts there.
-        tls?.server.close();
-        tls?.http2.drain();
-        drain.remaining = new Set(open);
-      } else {
-        shutdown.remaining = drain.remaining;
-        server.closeIdleConnections();
-      }
-      await awaitEnds(drain, beganMs + drainMs);
-      for (const socket of drain.remaining) socket.destroy();
-    },
+    drain: ({ drainMs }) =>
+      drainListener(
+        { server, open, plain, answers, tls, shutdown, clock },
+        { drainMs, isShared: listener.isShared },
+      ),
     close: async () => {
       const servers = tls === null ? [server] : [server, tls.server];
       await Promise.all(servers.map((one) => close(one, open)));
     },
   };
   return listener;
-}
-
-/** Knows whether the listener drains, and which connections may then still send requests. */
-class Shutdown {
-  hasBegun = false;
-  /** The connections that may send requests; null: all. */
-  remaining: ReadonlySet<Duplex> | null = null;
-
-  /** Whether requests of the connection are refused. */
-  refuses(socket: Duplex): boolean {
-    return this.remaining !== null && !this.remaining.has(socket);
-  }
 }
 
 /** Creates Node's server with the limits of heads and connections. */
@@ -455,62 +408,6 @@ function listen(server: SocketServer, at: ListenAt): Promise<AddressInfo> {
       resolve(server.address() as AddressInfo);
     });
   });
-}
-
-type Drain = {
-  readonly server: Server;
-  /** The connections that are waited for. */
-  remaining: Set<Duplex>;
-  readonly plain: ReadonlySet<PlainConnection>;
-  readonly clock: Clock;
-};
-
-/**
- * Goes on with accepting until the connections of before have ended, for up to `acceptMs`. Silent
- * ones are closed after `farewellMs`, but not while clients still use up the ones that they have,
- * each for a last call.
- */
-async function sayFarewell(
-  drain: Drain,
-  { beganMs, acceptMs }: { readonly beganMs: number; readonly acceptMs: number },
-): Promise<void> {
-  const { clock, remaining } = drain;
-  const untilMs = beganMs + acceptMs;
-  let silentUntilMs = beganMs + Math.min(farewellMs, acceptMs);
-  for (let count = countOpen(remaining); count > 0 && clock.monotonicMs() < silentUntilMs;) {
-    await clock.sleep(drainCheckMs);
-    const before = count;
-    count = countOpen(remaining);
-    if (count < before)
-      silentUntilMs = Math.min(untilMs, Math.max(silentUntilMs, clock.monotonicMs() + silentMs));
-  }
-  await afterReads();
-  drain.server.closeIdleConnections();
-  await awaitEnds(drain, untilMs);
-}
-
-/** Closes silent connections, until all remaining ones are closed or the time is over. */
-async function awaitEnds({ remaining, plain, clock }: Drain, untilMs: number): Promise<void> {
-  for (;;) {
-    await afterReads();
-    const nowMs = clock.monotonicMs();
-    for (const connection of plain) connection.closeSilent(nowMs - silentMs);
-    if (countOpen(remaining) === 0 || nowMs >= untilMs) return;
-    await clock.sleep(drainCheckMs);
-  }
-}
-
-/**
- * Resolves right after node has read what had arrived. On a busy machine, a connection may look
- * silent before that whose next call is there.
- */
-function afterReads(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
-
-function countOpen(connections: Set<Duplex>): number {
-  for (const socket of connections) if (socket.destroyed) connections.delete(socket);
-  return connections.size;
 }
 
 async function close(server: SocketServer, open: ReadonlySet<Duplex>): Promise<void> {

@@ -1,0 +1,137 @@
+// Lets the requests of a listener end before it closes. On a socket of its own, requests on new
+// connections are refused; on a socket that the next platform gets, they are served for a while,
+// and then wait there.
+import type { Server } from "node:http";
+import type { Server as SocketServer } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Clock } from "#lib/clock.ts";
+import type { Http2Connections } from "./http2-server.ts";
+import type { OpenAnswers } from "./malformed.ts";
+import type { PlainConnection } from "./plain-connection.ts";
+
+/** How often a listener that drains looks for connections to close. */
+const drainCheckMs = 50;
+/**
+ * While the listener drains: how long a connection is silent before it is closed. A client that
+ * sends its next call right after an answer, or its first, still gets an answer.
+ */
+const silentMs = 1_000;
+/**
+ * On a shared socket: how long clients have to learn, from an answer, that their connection ends.
+ * One that has been silent for so long is unlikely to send just when it is closed.
+ */
+const farewellMs = 5_000;
+/** On a shared socket: the part of the drain that calls have which are accepted last. */
+const lastCallsMs = 10_000;
+
+/** Knows whether the listener drains, and which connections may then still send requests. */
+export class Shutdown {
+  hasBegun = false;
+  /** The connections that may send requests; null: all. */
+  remaining: ReadonlySet<Duplex> | null = null;
+
+  /** Whether requests of the connection are refused. */
+  refuses(socket: Duplex): boolean {
+    return this.remaining !== null && !this.remaining.has(socket);
+  }
+}
+
+/** What is open of a listener. */
+export type DrainParts = {
+  readonly server: Server;
+  /** All open connections. */
+  readonly open: ReadonlySet<Duplex>;
+  /** Those of them that are plain. */
+  readonly plain: ReadonlySet<PlainConnection>;
+  readonly answers: OpenAnswers;
+  /** The encrypted port; null: there is none. */
+  readonly tls: { readonly server: SocketServer; readonly http2: Http2Connections } | null;
+  readonly shutdown: Shutdown;
+  readonly clock: Clock;
+};
+
+/** Resolves when the running requests have ended, or after `drainMs`, which ends them. */
+export async function drainListener(
+  { server, open, plain, answers, tls, shutdown, clock }: DrainParts,
+  { drainMs, isShared }: { readonly drainMs: number; readonly isShared: boolean },
+): Promise<void> {
+  const drain: Drain = { server, remaining: new Set(open), plain, clock };
+  const beganMs = clock.monotonicMs();
+  shutdown.hasBegun = true;
+  // Each answer from now on says that it is the last on its connection.
+  for (const connection of plain) connection.isClosing = true;
+  for (const socket of open) answers.makeLast(socket);
+  tls?.http2.drain();
+  server.keepAliveTimeout = silentMs;
+  if (isShared) {
+    const acceptMs = Math.max(drainMs - lastCallsMs, drainMs / 2);
+    await sayFarewell(drain, { beganMs, acceptMs });
+    // The descriptors of other processes stay open, and so does the socket.
+    server.close();
+    // The encrypted port is not shared: from here on nobody accepts there.
+    tls?.server.close();
+    tls?.http2.drain();
+    drain.remaining = new Set(open);
+  } else {
+    shutdown.remaining = drain.remaining;
+    server.closeIdleConnections();
+  }
+  await awaitEnds(drain, beganMs + drainMs);
+  for (const socket of drain.remaining) socket.destroy();
+}
+
+type Drain = {
+  readonly server: Server;
+  /** The connections that are waited for. */
+  remaining: Set<Duplex>;
+  readonly plain: ReadonlySet<PlainConnection>;
+  readonly clock: Clock;
+};
+
+/**
+ * Goes on with accepting until the connections of before have ended, for up to `acceptMs`. Silent
+ * ones are closed after `farewellMs`, but not while clients still use up the ones that they have,
+ * each for a last call.
+ */
+async function sayFarewell(
+  drain: Drain,
+  { beganMs, acceptMs }: { readonly beganMs: number; readonly acceptMs: number },
+): Promise<void> {
+  const { clock, remaining } = drain;
+  const untilMs = beganMs + acceptMs;
+  let silentUntilMs = beganMs + Math.min(farewellMs, acceptMs);
+  for (let count = countOpen(remaining); count > 0 && clock.monotonicMs() < silentUntilMs;) {
+    await clock.sleep(drainCheckMs);
+    const before = count;
+    count = countOpen(remaining);
+    if (count < before)
+      silentUntilMs = Math.min(untilMs, Math.max(silentUntilMs, clock.monotonicMs() + silentMs));
+  }
+  await afterReads();
+  drain.server.closeIdleConnections();
+  await awaitEnds(drain, untilMs);
+}
+
+/** Closes silent connections, until all remaining ones are closed or the time is over. */
+async function awaitEnds({ remaining, plain, clock }: Drain, untilMs: number): Promise<void> {
+  for (;;) {
+    await afterReads();
+    const nowMs = clock.monotonicMs();
+    for (const connection of plain) connection.closeSilent(nowMs - silentMs);
+    if (countOpen(remaining) === 0 || nowMs >= untilMs) return;
+    await clock.sleep(drainCheckMs);
+  }
+}
+
+/**
+ * Resolves right after Node has read what had arrived. On a busy machine, a connection may look
+ * silent before that whose next call is there.
+ */
+function afterReads(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+function countOpen(connections: Set<Duplex>): number {
+  for (const socket of connections) if (socket.destroyed) connections.delete(socket);
+  return connections.size;
+}
