@@ -41,7 +41,7 @@ export type DrainParts = {
   readonly server: Server;
   /** All open connections. */
   readonly open: ReadonlySet<Duplex>;
-  /** Those of them that are plain. */
+  /** The open connections that are plain. */
   readonly plain: ReadonlySet<PlainConnection>;
   readonly answers: OpenAnswers;
   /** The encrypted port; null: there is none. */
