@@ -90,7 +90,7 @@ test("a second platform on a database is refused, takes over after a kill, and l
   await first.end("SIGKILL");
   await second.restart();
   assert.deepEqual(await rows(), before, "what it cannot know it does not judge");
-  assert.match(second.output(), /are left alone/);
+  assert.match(second.output(), /this platform leaves alone/);
   assert.equal(idOf(second), instanceId, "both work for the same installation");
   await second.end("SIGTERM");
   // As an earlier version left the database and the folder of the first one.
