@@ -294,6 +294,9 @@ export const settingTable = {
   SLIPWAY_DRAIN_SECONDS: integer("30", 0, 43200).about(
     "How long running calls may continue after the platform was asked to stop.",
   ),
+  SLIPWAY_HOLD_SECONDS: integer("0", 0, 600).about(
+    "How long new connections wait for the next platform after this one has stopped, as when its container is replaced: the machine's firewall holds them back. 0: they are refused. This needs root, the program nft, and the machine's own network.",
+  ),
   SLIPWAY_REPLICA_EXIT_SECONDS: integer("30", 1, 900).about(
     "How long a replica without running calls may take to exit after SIGTERM before it is killed; never longer than its app's responseGracePeriodSeconds.",
   ),

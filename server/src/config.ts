@@ -123,6 +123,8 @@ export function readConfig(environment: Environment) {
     people: readPeople({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
     metrics: readMetrics({ text, refuse }),
     drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),
+    /** 0: new connections are refused while no platform runs. */
+    holdSeconds: integer("SLIPWAY_HOLD_SECONDS"),
     replicaExitSeconds: integer("SLIPWAY_REPLICA_EXIT_SECONDS"),
     replicaPendingSeconds: integer("SLIPWAY_REPLICA_PENDING_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",

@@ -38,11 +38,11 @@ export class Health {
   }
 
   /**
-   * Startup is complete: the platform is alive from now on, until it stops. On a shared socket it
-   * stays so: calls go on, and then wait for the next platform.
+   * Startup is complete: the platform is alive from now on, until it stops. Where connections can
+   * wait it stays so: calls go on, and then wait for the next platform.
    */
-  serve(lifecycle: Lifecycle, isSocketShared: () => boolean): void {
-    lifecycle.onClose("health", () => void (this.#isServing = isSocketShared()));
+  serve(lifecycle: Lifecycle, canWait: () => boolean): void {
+    lifecycle.onClose("health", () => void (this.#isServing = canWait()));
     this.#isServing = true;
   }
 

@@ -32,6 +32,7 @@ import {
   type OpenedManagement,
   type Settings,
 } from "./platform-management.ts";
+import { openHold } from "./platform-hold.ts";
 import { openMetrics } from "./platform-metrics.ts";
 import { sealedColumns } from "./platform-sealed.ts";
 
@@ -123,9 +124,11 @@ async function assemble(
     lifecycle,
   });
   // Outward calls of the platform, such as webhooks, must not reach these ports.
-  for (const own of tls === null ? [port] : [port, tls.port])
-    guard.addOwnListener({ host: config.host, port: own });
+  const ports = tls === null ? ([port] as const) : ([port, tls.port] as const);
+  for (const own of ports) guard.addOwnListener({ host: config.host, port: own });
   await opened.onListening?.(port);
+  const { holdSeconds } = config;
+  if (holdSeconds > 0) listener.holdBack = await openHold({ ports, holdSeconds, clock, log });
   const drainMs = config.drainSeconds * 1000;
   lifecycle.onClose("running runs", () => runs.drain(drainMs), { waitMs: drainMs + runsDrainMs });
   runs.start();
@@ -138,7 +141,7 @@ async function assemble(
   startRollOuts({ ...foundation, ...calls, ...identity.membership, routes });
   const backups = openBackups(config, foundation);
   await lifecycle.start();
-  health.serve(lifecycle, () => listener.isShared);
+  health.serve(lifecycle, () => listener.isShared || listener.holdBack !== null);
   await openMetrics(config, {
     ...foundation,
     ...calls,

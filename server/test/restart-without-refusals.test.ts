@@ -2,6 +2,7 @@
 // hands it to its successor, under a load of calls, streams, WebSockets and async runs on
 // connections that are used again: none fails. In full with `SLIPWAY_TEST_LOAD=<calls a second>`.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -91,6 +92,9 @@ async function restartUnderLoad(
   await assertSucceeded(platform, runs);
 }
 
+const noFirewall =
+  spawnSync("nft", ["list", "tables"]).status === 0 ? false : "root and the program nft are needed";
+
 const scaling = { maxReplicaCount: 1, cooldownPeriodSeconds: 600 };
 
 test(
@@ -107,6 +111,39 @@ test(
       assert.equal(await platform.end("SIGTERM"), 0, platform.output());
       await platform.restart({ socket });
     });
+  },
+);
+
+test(
+  "a platform that holds connections back is replaced without a failed call, and holds none for long",
+  { timeout: 240_000, skip: noFirewall },
+  async (t) => {
+    const git = await startGitServer(t);
+    const [port = ""] = await freePorts(1);
+    const settings = {
+      SLIPWAY_GIT_URL: git.urlTemplate,
+      SLIPWAY_PORT: port,
+      SLIPWAY_HOLD_SECONDS: "60",
+    };
+    const platform = await startPlatformOnTestServer(t, settings);
+    await deployLoaded(platform, git, scaling);
+    const table = ["list", "table", "inet", `slipway_hold_${port}`];
+    t.after(() => spawnSync("nft", ["delete", ...table.slice(1)]));
+    await restartUnderLoad(t, platform, async () => {
+      assert.equal(await platform.end("SIGTERM"), 0, platform.output());
+      assert.match(spawnSync("nft", table, { encoding: "utf8" }).stdout, / drop/);
+      await platform.restart();
+      assert.notEqual(spawnSync("nft", table).status, 0, "the next platform ends the hold");
+    });
+    await platform.end("SIGTERM");
+    await platform.restart({ environment: { SLIPWAY_HOLD_SECONDS: "1" } });
+    await platform.end("SIGTERM");
+    const isRefused = (): Promise<boolean> =>
+      fetch(platform.bootstrap.apiUrl).then(
+        () => false,
+        ({ cause }: Error) => (cause as NodeJS.ErrnoException).code === "ECONNREFUSED",
+      );
+    await until("connections are refused again", isRefused, { deadlineMs });
   },
 );
 

@@ -1,6 +1,6 @@
-// Lets the requests of a listener end before it closes. On a socket of its own, requests on new
-// connections are refused; on a socket that the next platform gets, they are served for a while,
-// and then wait there.
+// Lets the requests of a listener end before it closes. Requests on new connections are refused,
+// unless these can wait for the next platform, in a socket that it gets or held back by a firewall:
+// then they are served for a while, and wait from then on.
 import type { Server } from "node:http";
 import type { Server as SocketServer } from "node:net";
 import type { Duplex } from "node:stream";
@@ -17,11 +17,11 @@ const drainCheckMs = 50;
  */
 const silentMs = 1_000;
 /**
- * On a shared socket: how long clients have to learn, from an answer, that their connection ends.
- * One that has been silent for so long is unlikely to send just when it is closed.
+ * Where connections can wait: how long clients have to learn, from an answer, that theirs ends. One
+ * that has been silent for so long is unlikely to send just when it is closed.
  */
 const farewellMs = 5_000;
-/** On a shared socket: the part of the drain that calls have which are accepted last. */
+/** Where connections can wait: the part of the drain that calls have which are accepted last. */
 const lastCallsMs = 10_000;
 
 /** Knows whether the listener drains, and which connections may then still send requests. */
@@ -50,10 +50,24 @@ export type DrainParts = {
   readonly clock: Clock;
 };
 
+/**
+ * Resolves when no new connection comes to these ports any more, because it waits for the next
+ * platform.
+ */
+export type HoldBack = (ports: readonly number[]) => Promise<void>;
+
+export type DrainOptions = {
+  readonly drainMs: number;
+  /** Other processes keep the socket of the plain port open. */
+  readonly isShared: boolean;
+  /** For ports that are not shared; null: their connections are refused. */
+  readonly holdBack: HoldBack | null;
+};
+
 /** Resolves when the running requests have ended, or after `drainMs`, which ends them. */
 export async function drainListener(
   { server, open, plain, answers, tls, shutdown, clock }: DrainParts,
-  { drainMs, isShared }: { readonly drainMs: number; readonly isShared: boolean },
+  { drainMs, isShared, holdBack }: DrainOptions,
 ): Promise<void> {
   const drain: Drain = { server, remaining: new Set(open), plain, clock };
   const beganMs = clock.monotonicMs();
@@ -63,12 +77,16 @@ export async function drainListener(
   for (const socket of open) answers.makeLast(socket);
   tls?.http2.drain();
   server.keepAliveTimeout = silentMs;
-  if (isShared) {
+  if (isShared || holdBack !== null) {
     const acceptMs = Math.max(drainMs - lastCallsMs, drainMs / 2);
     await sayFarewell(drain, { beganMs, acceptMs });
-    // The descriptors of other processes stay open, and so does the socket.
+    const heldServers = [isShared ? null : server, tls?.server ?? null];
+    await holdBack?.(heldServers.flatMap(portOf));
+    // What had arrived before is accepted meanwhile.
+    await clock.sleep(drainCheckMs);
+    // The descriptors of other processes stay open, and so does a shared socket.
     server.close();
-    // The encrypted port is not shared: from here on nobody accepts there.
+    // The encrypted port is never shared: from here on nobody accepts there.
     tls?.server.close();
     tls?.http2.drain();
     drain.remaining = new Set(open);
@@ -78,6 +96,12 @@ export async function drainListener(
   }
   await awaitEnds(drain, beganMs + drainMs);
   for (const socket of drain.remaining) socket.destroy();
+}
+
+/** The port as a list; empty when the server does not listen. */
+function portOf(server: SocketServer | null): readonly number[] {
+  const address = server?.address() ?? null;
+  return address === null || typeof address === "string" ? [] : [address.port];
 }
 
 type Drain = {

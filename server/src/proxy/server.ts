@@ -14,7 +14,7 @@ import type { HttpClient } from "./client.ts";
 import { Deadlines } from "./deadlines.ts";
 import { Http2Connections, type ReadCall } from "./http2-server.ts";
 import type { HttpsRedirect } from "./https-redirect.ts";
-import { drainListener, Shutdown } from "./listener-drain.ts";
+import { drainListener, Shutdown, type HoldBack } from "./listener-drain.ts";
 import {
   headBytesMax,
   OpenAnswers,
@@ -99,14 +99,16 @@ export type Listener = {
   readonly server: Server;
   /** True when another process keeps the socket open, from which the next platform accepts. */
   isShared: boolean;
+  /** Has new connections wait, where the socket is not shared; null: they are refused. */
+  holdBack: HoldBack | null;
   /** Resolves with the address; port 0 picks a free one. Rejects when it cannot listen. */
   listen(at: ListenAt): Promise<AddressInfo>;
   /** The same for the encrypted port, which the listener must have. */
   listenTls(at: ListenAt): Promise<AddressInfo>;
   /**
    * Lets running requests end for up to `drainMs`, then closes their connections. Requests on new
-   * connections are answered 503; on a shared socket nothing is refused: they are served for a
-   * while, and from then on connections wait for the socket's next process.
+   * connections are answered 503. On a shared socket, or with `holdBack`, nothing is refused: they
+   * are served for a while, and from then on connections wait for the next platform.
    */
   drain(options: { readonly drainMs: number }): Promise<void>;
   /** Stops accepting connections and closes all open ones. */
@@ -161,6 +163,7 @@ export function createListener(parts: ListenerParts): Listener {
   const listener: Listener = {
     server,
     isShared: false,
+    holdBack: null,
     listen: (at) => {
       listener.isShared = "descriptor" in at;
       return listen(server, at);
@@ -169,7 +172,7 @@ export function createListener(parts: ListenerParts): Listener {
     drain: ({ drainMs }) =>
       drainListener(
         { server, open, plain, answers, tls, shutdown, clock },
-        { drainMs, isShared: listener.isShared },
+        { drainMs, isShared: listener.isShared, holdBack: listener.holdBack },
       ),
     close: async () => {
       const servers = tls === null ? [server] : [server, tls.server];
