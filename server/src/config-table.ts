@@ -59,6 +59,25 @@ export const settingTable = {
   SLIPWAY_TLS_PORT: integer("443", 0, 65535).about(
     "Port of HTTPS, at the address of SLIPWAY_HOST; 0 picks any free port.",
   ),
+  SLIPWAY_ACME_EMAIL: text(null).about(
+    "Mail address of the account at an authority that issues certificates by ACME; with it, the platform requests and renews its certificates by itself, and opens the HTTPS port. SLIPWAY_PUBLIC_URL must be an https URL.",
+  ),
+  SLIPWAY_ACME_AGREE_TO_TERMS: boolean("false").about(
+    "Whether you agree to the terms of service of that authority; required with SLIPWAY_ACME_EMAIL.",
+  ),
+  SLIPWAY_ACME_DIRECTORY: url("https://acme-v02.api.letsencrypt.org/directory").about(
+    "Address of the authority's directory; default: that of Let's Encrypt.",
+  ),
+  SLIPWAY_ACME_CA_FILE: text(null).about(
+    "File with the certificates (PEM) of a private authority's own TLS, trusted for it instead of the usual ones.",
+  ),
+  SLIPWAY_ACME_EXTERNAL_KEY_ID: text(null).about(
+    "Key id of an account that the authority knows already (external account binding), if it asks for one.",
+  ),
+  SLIPWAY_ACME_EXTERNAL_HMAC_KEY: secret(null).about("Key of that account, as base64url."),
+  SLIPWAY_ACME_CHALLENGE: choice("http-01", ["http-01", "tls-alpn-01"]).about(
+    "How names are proven to the authority: http-01 at port 80, which must lead to SLIPWAY_PORT, or tls-alpn-01 at port 443, which must lead to SLIPWAY_TLS_PORT.",
+  ),
   // At most two years.
   SLIPWAY_HSTS_SECONDS: integer("0", 0, 63_072_000).about(
     "How long browsers that came over HTTPS use nothing else for that host name (Strict-Transport-Security); 0: they are not told.",

@@ -31,7 +31,7 @@ test("settings of HTTPS that cannot work are refused, each with its reason", () 
     [{ ...url, [key]: "a.key" }, /but name 0 and 1/],
     [pair, /SLIPWAY_PUBLIC_URL must be the https URL .* it is not set\./],
     [{ ...pair, SLIPWAY_PUBLIC_URL: "http://a.test" }, /it is "http:\/\/a\.test"\./],
-    [{ SLIPWAY_HSTS_SECONDS: "60" }, /SLIPWAY_HSTS_SECONDS is set, but SLIPWAY_TLS_CERTIFICATE/],
+    [{ SLIPWAY_HSTS_SECONDS: "60" }, /SLIPWAY_HSTS_SECONDS is set, but neither SLIPWAY_TLS_CERT/],
     [{ SLIPWAY_REDIRECT_TO_HTTPS: "true" }, /SLIPWAY_REDIRECT_TO_HTTPS is set, but/],
     [{ ...url, ...pair, SLIPWAY_TLS_PORT: "70000" }, /SLIPWAY_TLS_PORT is "70000"/],
   ];
@@ -40,4 +40,23 @@ test("settings of HTTPS that cannot work are refused, each with its reason", () 
       () => readConfig(environment),
       (error) => error instanceof ConfigRefused && message.test(error.message),
     );
+});
+
+test("certificates are requested only with a mail address and agreement to the terms", () => {
+  const email = { SLIPWAY_ACME_EMAIL: "operator@example.org" };
+  const agreed = { ...email, SLIPWAY_ACME_AGREE_TO_TERMS: "true" };
+  const acme = readConfig({ ...url, ...agreed }).tls?.acme;
+  assert.equal(acme?.directoryUrl, "https://acme-v02.api.letsencrypt.org/directory");
+  assert.equal(acme.challenge, "http-01");
+  assert.equal(acme.externalAccount, null);
+  assert.throws(() => readConfig({ ...url, ...email }), /SLIPWAY_ACME_AGREE_TO_TERMS=true/);
+  assert.throws(
+    () => readConfig({ ...url, SLIPWAY_ACME_AGREE_TO_TERMS: "true" }),
+    /SLIPWAY_ACME_EMAIL is not/,
+  );
+  assert.throws(() => readConfig(agreed), /SLIPWAY_ACME_EMAIL is set, so SLIPWAY_PUBLIC_URL/);
+  assert.throws(
+    () => readConfig({ ...url, ...agreed, SLIPWAY_ACME_EXTERNAL_KEY_ID: "k" }),
+    /need each other/,
+  );
 });

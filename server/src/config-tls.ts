@@ -1,11 +1,14 @@
 // The settings of the HTTPS port, read for config.ts.
+import type { AcmeConfig } from "./config-acme.ts";
 import type { SettingReader } from "./config-table.ts";
 
 /** The HTTPS port and its certificates. */
 export type TlsConfig = {
   readonly port: number;
   /** The first pair is for clients that name no host, or one without a pair. */
-  readonly files: readonly [TlsFiles, ...TlsFiles[]];
+  readonly files: readonly TlsFiles[];
+  /** How the platform gets certificates by itself; null: it does not. */
+  readonly acme: AcmeConfig | null;
   /** How long browsers are to use only HTTPS for a host; 0: they are not told. */
   readonly hstsSeconds: number;
   readonly redirects: boolean;
@@ -19,6 +22,7 @@ type TlsReader = SettingReader & {
   readonly hstsSeconds: number;
   readonly redirects: boolean;
   readonly publicUrl: string | null;
+  readonly acme: AcmeConfig | null;
 };
 
 /** Reads the settings; null: there is no HTTPS port. */
@@ -35,21 +39,21 @@ export function readTls({ list, refuse, publicUrl, ...rest }: TlsReader): TlsCon
     certificateFile,
     keyFile: keys[index] ?? "",
   }));
-  const [first, ...others] = pairs;
-  const { port, hstsSeconds, redirects } = rest;
-  if (first === undefined) {
+  const { port, hstsSeconds, redirects, acme } = rest;
+  if (pairs.length === 0 && acme === null) {
     if (hstsSeconds > 0) return refuse(needsCertificate("SLIPWAY_HSTS_SECONDS"));
     return redirects ? refuse(needsCertificate("SLIPWAY_REDIRECT_TO_HTTPS")) : null;
   }
   if (publicUrl === null || !publicUrl.startsWith("https://")) {
     const given = publicUrl === null ? "not set" : `"${publicUrl}"`;
+    const name = acme === null ? "SLIPWAY_TLS_CERTIFICATE" : "SLIPWAY_ACME_EMAIL";
     return refuse(
-      `SLIPWAY_TLS_CERTIFICATE is set, so SLIPWAY_PUBLIC_URL must be the https URL at which people reach the platform, such as https://slipway.example.org; it is ${given}.`,
+      `${name} is set, so SLIPWAY_PUBLIC_URL must be the https URL at which people reach the platform, such as https://slipway.example.org; it is ${given}.`,
     );
   }
-  return { port, files: [first, ...others], hstsSeconds, redirects };
+  return { port, files: pairs, acme, hstsSeconds, redirects };
 }
 
 function needsCertificate(name: string): string {
-  return `${name} is set, but SLIPWAY_TLS_CERTIFICATE is not.`;
+  return `${name} is set, but neither SLIPWAY_TLS_CERTIFICATE nor SLIPWAY_ACME_EMAIL is.`;
 }

@@ -2,6 +2,7 @@
 // settings, refuses unknown names and bad values, and returns one frozen object.
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
+import { readAcme } from "./config-acme.ts";
 import { readAuditForward } from "./config-audit.ts";
 import { readBackup } from "./config-backup.ts";
 import { readMetrics } from "./config-metrics.ts";
@@ -58,6 +59,20 @@ export function readConfig(environment: Environment) {
       hstsSeconds: integer("SLIPWAY_HSTS_SECONDS"),
       redirects: parseBoolean("SLIPWAY_REDIRECT_TO_HTTPS", text("SLIPWAY_REDIRECT_TO_HTTPS") ?? ""),
       publicUrl,
+      acme: readAcme({
+        text,
+        refuse,
+        url: (name) => parseOptionalUrl(name, text(name)),
+        isAgreed: parseBoolean(
+          "SLIPWAY_ACME_AGREE_TO_TERMS",
+          text("SLIPWAY_ACME_AGREE_TO_TERMS") ?? "",
+        ),
+        challenge:
+          parseChoice<"http-01" | "tls-alpn-01">(
+            "SLIPWAY_ACME_CHALLENGE",
+            text("SLIPWAY_ACME_CHALLENGE"),
+          ) ?? "http-01",
+      }),
     }),
     announcements: announcementsOf(text),
     trustedProxies: new TrustedProxies(

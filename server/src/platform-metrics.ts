@@ -99,7 +99,10 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
     "slipway_tls_certificate_end_seconds",
     "When the certificate of HTTPS that ends first does so, in seconds since 1970.",
     // A metric with an empty list has no samples.
-    () => (certificates === null ? [] : certificates.endsAtMs / 1000),
+    () => {
+      const endsAtMs = certificates?.endsAtMs ?? null;
+      return endsAtMs === null ? [] : endsAtMs / 1000;
+    },
   );
   addCalls(metrics, parts);
   addReplicas(metrics, parts);

@@ -2,6 +2,8 @@
 // without the keys that sealed them, and re-encrypts them after a rotation of the secret key.
 import { signingKeyContext, withdrawnKeyContext } from "#accounts/keys.ts";
 import { requestAnswerContext } from "#accounts/request-keys.ts";
+import { accountKeyContext } from "#acme/acme-authority.ts";
+import { certificateKeyContext, orderKeyContext } from "#acme/certificate-keeper.ts";
 import { dockerAuthContext } from "#apps/app.ts";
 import { credentialContext } from "#apps/credentials.ts";
 import { secretContext } from "#apps/secrets.ts";
@@ -41,4 +43,9 @@ export const sealedColumns: readonly SealedColumn[] = [
   sealedColumn("audit_forwardings", "secret_sealed", ["id"], ({ id }) =>
     forwardingSecretContext(id),
   ),
+  sealedColumn("acme_accounts", "key_sealed", ["directory_url"], (row) =>
+    accountKeyContext(row.directory_url),
+  ),
+  sealedColumn("certificates", "key_sealed", ["name"], ({ name }) => certificateKeyContext(name)),
+  sealedColumn("certificates", "order_key_sealed", ["name"], ({ name }) => orderKeyContext(name)),
 ];

@@ -1,6 +1,7 @@
-// The certificates of the HTTPS port, read from the operator's files and read again when these
-// change. A pair of files that cannot be used never replaces one that can. The log tells of each
-// change, and every day of a certificate that ends soon.
+// The certificates of the HTTPS port: those that the platform gets by itself, and those of the
+// operator's files, which are read again when they change. A pair of files that cannot be used
+// never replaces one that can. The log tells of each change, and every day of a certificate that
+// ends soon.
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -9,16 +10,15 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
+import type { CertificateTexts, ManagedCertificates } from "./managed-certificates.ts";
 
 /** Paths of a certificate with its chain, and of its key, both in PEM. */
 export type CertificateFiles = { readonly certificateFile: string; readonly keyFile: string };
 
 type Parts = { readonly log: Log; readonly clock: Clock };
 
-type Texts = { readonly certificate: string; readonly key: string };
-
 type Pair = {
-  readonly texts: Texts;
+  readonly texts: CertificateTexts;
   readonly options: SecureContextOptions;
   readonly context: SecureContext;
   /** The certificate itself, without its chain. */
@@ -49,36 +49,54 @@ const dayMs = 86_400_000;
 /** The log tells of a certificate's end from three weeks before it, or from its last third. */
 const soonMs = 21 * dayMs;
 
-/** The pairs in use; the first one is for clients that name no host, or one without a pair. */
+/** Certificates that the platform gets by itself, and the name of the one that is the standard. */
+export type ManagedUse = { readonly source: ManagedCertificates; readonly standardName: string };
+
+/** What a client gets for whom there is no certificate: the handshake fails. */
+const none: SecureContextOptions = { minVersion, ciphers };
+
+/**
+ * The pairs in use. The first one is for clients that name no host, or one without a pair; without
+ * files, the managed one of the platform's own name is.
+ */
 export class Certificates {
   readonly #parts: Parts;
-  readonly #slots: readonly [CertificateSlot, ...CertificateSlot[]];
+  readonly #slots: readonly CertificateSlot[];
+  readonly #managed = new Map<string, Pair>();
+  readonly #standardName: string | null;
+  readonly #emptyContext = createSecureContext(none);
   readonly #listeners: (() => void)[] = [];
 
   /** Reads the files. Throws `CannotStart` when a pair cannot be used. */
-  constructor(files: readonly [CertificateFiles, ...CertificateFiles[]], parts: Parts) {
-    const [first, ...others] = files;
+  constructor(
+    files: readonly CertificateFiles[],
+    { managed = null, ...parts }: Parts & { readonly managed?: ManagedUse | null },
+  ) {
     this.#parts = parts;
-    this.#slots = [
-      new CertificateSlot(first, parts),
-      ...others.map((one) => new CertificateSlot(one, parts)),
-    ];
+    this.#slots = files.map((one) => new CertificateSlot(one, parts));
+    this.#standardName = managed?.standardName ?? null;
+    managed?.source.serve({
+      take: (name, texts) => this.#take(name, texts),
+      isGiven: (name) => this.#isGiven(name),
+    });
   }
 
   /** The first pair, with all other options of its connections. */
   get standard(): SecureContextOptions {
-    return this.#slots[0].pair.options;
+    return this.#standardPair?.options ?? none;
   }
 
-  /** When the certificate that ends first does so, in milliseconds since 1970. */
-  get endsAtMs(): number {
-    return Math.min(...this.#slots.map(({ pair }) => pair.endsAtMs));
+  /** When the certificate that ends first does so, in milliseconds since 1970, or null. */
+  get endsAtMs(): number | null {
+    const pairs = [...this.#slots.map(({ pair }) => pair), ...this.#managed.values()];
+    return pairs.length === 0 ? null : Math.min(...pairs.map(({ endsAtMs }) => endsAtMs));
   }
 
-  /** The pair for a host name. */
+  /** The pair for a host name: files come first. */
   contextFor(name: string): SecureContext {
     const slot = this.#slots.find(({ pair }) => pair.leaf.checkHost(name) !== undefined);
-    return (slot ?? this.#slots[0]).pair.context;
+    const pair = slot?.pair ?? this.#managedFor(name.toLowerCase()) ?? this.#standardPair;
+    return pair?.context ?? this.#emptyContext;
   }
 
   /** Calls `listener` when `standard` has changed. */
@@ -93,7 +111,35 @@ export class Certificates {
       await slot.look();
       slot.tellEnd(this.#parts.clock.now());
     }
-    if (this.standard !== standard) for (const listener of this.#listeners) listener();
+    this.#tellChange(standard);
+  }
+
+  get #standardPair(): Pair | undefined {
+    return this.#slots[0]?.pair ?? this.#managedFor(this.#standardName ?? "");
+  }
+
+  #managedFor(name: string): Pair | undefined {
+    return this.#managed.get(name) ?? this.#managed.get(name.replace(/^[^.]+/, "*"));
+  }
+
+  /** Whether a file has the name, so that no other certificate is needed for it. */
+  #isGiven(name: string): boolean {
+    const example = name.replace(/^\*/, "any");
+    return this.#slots.some(({ pair }) => pair.leaf.checkHost(example) !== undefined);
+  }
+
+  #take(name: string, texts: CertificateTexts | null): void {
+    const { standard } = this;
+    const pair = texts === null ? null : pairOf(texts);
+    if (typeof pair === "string")
+      return this.#parts.log.error({ name, reason: pair }, "an issued certificate cannot be used");
+    if (pair === null) this.#managed.delete(name);
+    else this.#managed.set(name, pair);
+    this.#tellChange(standard);
+  }
+
+  #tellChange(before: SecureContextOptions): void {
+    if (this.standard !== before) for (const listener of this.#listeners) listener();
   }
 }
 
@@ -103,7 +149,7 @@ class CertificateSlot {
   readonly #files: CertificateFiles;
   readonly #parts: Parts;
   /** What the files held at the last look. */
-  #seen: Texts | string;
+  #seen: CertificateTexts | string;
   /** What the files held at the last look has been taken or refused. */
   #isJudged = true;
   /** The last day on which the log told of the end. */
@@ -137,7 +183,7 @@ class CertificateSlot {
     else if (!this.#isJudged) this.#judge(texts);
   }
 
-  #judge(texts: Texts | string): void {
+  #judge(texts: CertificateTexts | string): void {
     this.#isJudged = true;
     if (isSame(texts, this.pair.texts)) return;
     const pair = typeof texts === "string" ? texts : pairOf(texts);
@@ -178,7 +224,7 @@ class CertificateSlot {
   }
 
   /** Reads both files; a text says why they cannot be read. */
-  async #read(): Promise<Texts | string> {
+  async #read(): Promise<CertificateTexts | string> {
     const { certificateFile, keyFile } = this.#files;
     try {
       return {
@@ -191,7 +237,7 @@ class CertificateSlot {
   }
 }
 
-function isSame(one: Texts | string, other: Texts | string): boolean {
+function isSame(one: CertificateTexts | string, other: CertificateTexts | string): boolean {
   if (typeof one === "string" || typeof other === "string") return one === other;
   return one.certificate === other.certificate && one.key === other.key;
 }
@@ -206,7 +252,7 @@ function readNow(setting: string, file: string): string {
 }
 
 /** The pair; a text says why it cannot be used, and contains nothing of the key. */
-function pairOf(texts: Texts): Pair | string {
+function pairOf(texts: CertificateTexts): Pair | string {
   const leaf = certificateIn(texts.certificate);
   if (leaf === null) return "the file of the certificate holds none in PEM";
   const key = keyIn(texts.key);

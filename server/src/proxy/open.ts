@@ -11,6 +11,7 @@ import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { Certificates, type CertificateFiles } from "./certificates.ts";
 import { HttpsRedirect } from "./https-redirect.ts";
+import type { ManagedCertificates } from "./managed-certificates.ts";
 import type { ProxyOptions } from "./proxy-options.ts";
 import { Proxy } from "./proxy.ts";
 import {
@@ -32,7 +33,7 @@ export type ProxySettings = {
 
 type TlsSettings = {
   readonly port: number;
-  readonly files: readonly [CertificateFiles, ...CertificateFiles[]];
+  readonly files: readonly CertificateFiles[];
   /** How long browsers are to use only HTTPS for a host; 0: they are not told. */
   readonly hstsSeconds: number;
   /** Plain requests of other machines are sent to the encrypted port. */
@@ -69,6 +70,8 @@ type ListenerParts = {
   readonly proxy: Proxy;
   /** Handles requests that name no app. */
   readonly fallback: (request: IncomingMessage, response: ServerResponse) => void;
+  /** Certificates that the platform gets by itself; null: it gets none. */
+  readonly managed: ManagedCertificates | null;
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
   readonly log: Log;
@@ -95,7 +98,7 @@ export async function openListener(
   parts: ListenerParts,
 ): Promise<OpenedListener> {
   const { host, port, drainSeconds, trustedProxies, inheritedSocket } = settings;
-  const { proxy, fallback, fallbackUpgrade, lifecycle, clock, log } = parts;
+  const { proxy, fallback, fallbackUpgrade, managed, lifecycle, clock, log } = parts;
   const tls = openTls(settings, parts);
   const listener = createListener({
     isAppHost: (host) => proxy.admission.isAppHost(host),
@@ -104,6 +107,7 @@ export async function openListener(
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback,
     fallbackUpgrade,
+    proofs: managed?.proofs ?? null,
     ...(tls === null ? {} : { tls }),
     trustedProxies,
     clock,
@@ -135,10 +139,12 @@ export async function openListener(
 /** Reads the certificates, and reads them again as long as the platform runs. */
 function openTls(
   { tls, publicUrl, trustedProxies }: ListenerSettings,
-  { proxy, lifecycle, clock, log }: ListenerParts,
+  { proxy, managed, lifecycle, clock, log }: ListenerParts,
 ): TlsListenerParts | null {
   if (tls === null) return null;
-  const certificates = new Certificates(tls.files, { log, clock });
+  const standardName = publicUrl === null ? "" : new URL(publicUrl).hostname;
+  const use = managed === null ? null : { source: managed, standardName };
+  const certificates = new Certificates(tls.files, { managed: use, log, clock });
   const turn = (): Promise<void> => certificates.look();
   const name = "certificates";
   new Loop({ name, turn, intervalMs: certificatesEveryMs, clock, log }).startWithin(lifecycle);

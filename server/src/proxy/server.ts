@@ -15,6 +15,7 @@ import { Deadlines } from "./deadlines.ts";
 import { Http2Connections, type ReadCall } from "./http2-server.ts";
 import type { HttpsRedirect } from "./https-redirect.ts";
 import { drainListener, Shutdown, type HoldBack } from "./listener-drain.ts";
+import type { ShownProofs } from "./managed-certificates.ts";
 import {
   headBytesMax,
   OpenAnswers,
@@ -52,6 +53,8 @@ export type ListenerParts = {
   readonly fallbackUpgrade: FallbackUpgrade;
   /** Handles every other request. */
   readonly fallback: TakeRequest;
+  /** Proofs for an authority that decides about a certificate; null or absent: there are none. */
+  readonly proofs?: ShownProofs | null;
   /** The encrypted port; absent: there is none. */
   readonly tls?: TlsListenerParts;
   readonly trustedProxies: TrustedProxies;
@@ -239,6 +242,9 @@ function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup)
     }
     const unfit = unfitness(request);
     if (unfit !== null) return refuseUnfit(response, unfit);
+    // An authority asks on the plain port, before there is a certificate for the encrypted one.
+    const proof = parts.proofs?.httpAnswer(request.url ?? "") ?? null;
+    if (proof !== null) return answerProof(response, proof);
     const { redirect = null } = parts.tls ?? {};
     if (redirect?.concerns(request.socket) === true) return redirect.answer(request, response);
     const isForApp = isCall(parts, request);
@@ -257,6 +263,14 @@ function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup)
     answers.add(response);
     refuseUnfit(response, unmetExpectation);
   });
+}
+
+function answerProof(response: ServerResponse, proof: string): void {
+  response.writeHead(200, {
+    "content-type": "application/octet-stream",
+    "content-length": Buffer.byteLength(proof),
+  });
+  response.end(proof);
 }
 
 /** Keeps all open connections. Node itself counts neither WebSockets nor plain connections. */
@@ -354,6 +368,7 @@ function takeTls(server: Server, setup: PlainSetup, { serveHttp1, open }: TlsSet
   });
   const tlsServer = createTlsServer({
     certificates,
+    proofs: setup.proofs ?? null,
     handshakeMs: times.headMs,
     keepAliveProbeMs,
     takeHttp1: (socket) => server.emit("connection", socket),

@@ -11,6 +11,8 @@ export type Numeric = ColumnType<string, string | number, string | number>;
 
 /** The columns of every table. */
 export type Tables = {
+  acme_accounts: { directory_url: string; key_sealed: string; account_url: string | null;
+    email: string | null; };
   app_logs: { id: GeneratedAlways<number>; project_id: ProjectId; app_id: AppId;
     replica_id: ReplicaId; run_id: RunId | null; at: Date; stream: "stdout" | "stderr";
     line: string; ended_run_ids: string[] | null; };
@@ -73,6 +75,10 @@ export type Tables = {
     status_code: number | null; is_websocket: boolean; webhook_endpoint: string | null;
     received_at: Date; ended_at: Date; line_ms: number; total_ms: number; reason: string | null; };
   calls_left_out: { id: string; project_id: ProjectId; app_id: AppId; calls: number; at: Date; };
+  certificates: { name: string; chain: string | null; key_sealed: string | null;
+    begins_at: Date | null; ends_at: Date | null; order_url: string | null;
+    order_key_sealed: string | null; next_try_at: Date; failures: Generated<number>;
+    last_error: string | null; };
   coupon_applications: { id: string; number: GeneratedAlways<number>; project_id: string;
     coupon_id: string; created_at: Generated<Date>;
     balance_micros: ColumnType<string, string | number | undefined, string | number>;

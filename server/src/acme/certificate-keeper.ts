@@ -1,0 +1,204 @@
+// Keeps a certificate for each name that needs one: requests the first, renews it in time, and
+// tries again after failures. Everything is read from the rows, so that a restart goes on where it
+// was, and requests nothing twice.
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import acme from "acme-client";
+import { Gate } from "#lib/gate.ts";
+import { oneLine } from "#lib/one-line.ts";
+import { unlessAborted } from "#lib/unless-aborted.ts";
+import type { Foundation } from "#store/foundation.ts";
+import * as store from "./acme-store.ts";
+import { AuthorityError, type Authority, type Prover } from "./authority.ts";
+import type { NameSource } from "./name-source.ts";
+import { nextTryMs, renewalMs } from "./when.ts";
+
+/** A certificate with its chain, and its key, both in PEM. */
+type Texts = { readonly certificate: string; readonly key: string };
+
+/** Who uses the certificates. */
+type User = {
+  take(name: string, texts: Texts | null): void;
+  /** Whether there is another certificate for the name. */
+  isGiven(name: string): boolean;
+};
+
+export type KeeperOptions = Pick<Foundation, "db" | "sealer" | "log" | "clock"> & {
+  readonly authority: Authority;
+  readonly sources: readonly NameSource[];
+  /** How the names of a source are proven. */
+  readonly proverFor: (zone: NameSource["zone"]) => Prover;
+};
+
+/** How many orders are under way at once: enough for progress, and no burden for the authority. */
+const atOnceMax = 4;
+/** The maximum number of names with certificates; further names get none. */
+const namesMax = 2_000;
+/** How long an order may take, with the wait until a DNS record is seen. */
+const orderMs = 900_000;
+const reasonLengthMax = 1_000;
+
+/** The context with which the key of a certificate is sealed. */
+export function certificateKeyContext(name: string): string {
+  return `certificate:${name}`;
+}
+
+/** The context with which the key of an order is sealed. */
+export function orderKeyContext(name: string): string {
+  return `certificate-order:${name}`;
+}
+
+/** The certificates of all names. Call `load` once, then `turn` again and again. */
+export class CertificateKeeper {
+  readonly #options: KeeperOptions;
+  readonly #held = new Map<string, Texts>();
+  readonly #users: User[] = [];
+  /** No new order is made before: the authority has said that there were too many. */
+  #pausedUntilMs = 0;
+  /** Failed tries since the start of the process. */
+  failures = 0;
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+  }
+
+  /** Hands the user all certificates now, and each that comes or goes (null) later. */
+  serve(user: User): void {
+    this.#users.push(user);
+    for (const [name, texts] of this.#held) user.take(name, texts);
+  }
+
+  /** Reads the stored certificates. */
+  async load(): Promise<void> {
+    for (const row of await store.listCertificates(this.#options.db, namesMax)) this.#hold(row);
+  }
+
+  /** Requests what is due, a few at once. */
+  async turn(signal: AbortSignal): Promise<void> {
+    const { db, clock } = this.#options;
+    const provers = await this.#wanted();
+    const rows = await store.listCertificates(db, namesMax);
+    const known = new Set(rows.map(({ name }) => name));
+    const added = [...provers.keys()].filter((name) => !known.has(name));
+    await store.addNames(db, added, new Date(clock.now()));
+    const all = added.length === 0 ? rows : await store.listCertificates(db, namesMax);
+    const due = all
+      .filter((row) => provers.has(row.name) && row.next_try_at.getTime() <= clock.now())
+      .toSorted(byUrgency);
+    const gate = new Gate({ max: atOnceMax, waitingMax: namesMax });
+    await Promise.all(
+      due.map((row) =>
+        gate.run(async () => {
+          const prover = provers.get(row.name);
+          if (prover === undefined || signal.aborted || clock.now() < this.#pausedUntilMs) return;
+          await this.#request(row, prover, signal);
+        }),
+      ),
+    );
+  }
+
+  /** The names that need certificates, with how they are proven. */
+  async #wanted(): Promise<Map<string, Prover>> {
+    const { sources, proverFor } = this.#options;
+    const provers = new Map<string, Prover>();
+    for (const source of sources) {
+      for (const name of await source.names()) {
+        const isKnown = provers.has(name) || this.#users.some((user) => user.isGiven(name));
+        if (!isKnown && provers.size < namesMax) provers.set(name, proverFor(source.zone));
+      }
+    }
+    return provers;
+  }
+
+  /** Requests one certificate, and stores how it went. */
+  async #request(row: store.CertificateRow, prover: Prover, stop: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const late = new AbortController();
+    const cancel = clock.after(orderMs, () =>
+      late.abort(new AuthorityError(`there was no end within ${orderMs / 60_000} minutes`)),
+    );
+    try {
+      await this.#issue(row, prover, AbortSignal.any([stop, late.signal]));
+    } catch (error) {
+      if (!stop.aborted) await this.#failed(row, error);
+    } finally {
+      cancel();
+    }
+  }
+
+  async #issue(row: store.CertificateRow, prover: Prover, signal: AbortSignal): Promise<void> {
+    const { db, sealer, authority, log, clock } = this.#options;
+    const { name } = row;
+    const context = orderKeyContext(name);
+    const key =
+      row.order_key_sealed === null
+        ? (await acme.crypto.createPrivateEcdsaKey()).toString()
+        : sealer.open(row.order_key_sealed, context).reveal();
+    const issued = authority.issue({
+      name,
+      key,
+      url: row.order_url,
+      onOrder: (url) => store.storeOrder(db, name, { url, keySealed: sealer.seal(key, context) }),
+      prover,
+      signal,
+    });
+    const chain = await unlessAborted(signal, issued);
+    const { beginsAtMs, endsAtMs } = checked(chain, { name, key });
+    const nextTryAt = new Date(renewalMs({ beginsAtMs, endsAtMs }, clock.random()));
+    const keySealed = sealer.seal(key, certificateKeyContext(name));
+    const beginsAt = new Date(beginsAtMs);
+    const endsAt = new Date(endsAtMs);
+    await store.storeCertificate(db, name, { chain, keySealed, beginsAt, endsAt, nextTryAt });
+    this.#give(name, { certificate: chain, key });
+    log.info({ name, endsAt, renewalAt: nextTryAt }, "a TLS certificate was issued");
+  }
+
+  async #failed(row: store.CertificateRow, error: unknown): Promise<void> {
+    const { db, log, clock } = this.#options;
+    const { name } = row;
+    this.failures += 1;
+    const isExpected = error instanceof AuthorityError;
+    const reason = oneLine(error instanceof Error ? error.message : String(error));
+    const retryAfterMs = isExpected ? error.retryAfterMs : 0;
+    const isRateLimited = isExpected && error.type === "rateLimited";
+    const wait = { failures: row.failures + 1, isRateLimited, retryAfterMs };
+    const waitMs = nextTryMs(wait, clock.random());
+    const nextTryAt = new Date(clock.now() + waitMs);
+    if (isRateLimited) this.#pausedUntilMs = nextTryAt.getTime();
+    const shown = reason.slice(0, reasonLengthMax);
+    await store.storeFailure(db, name, { reason: shown, nextTryAt });
+    const about = { name, reason: shown, nextTryAt, endsAt: row.ends_at };
+    if (isExpected) log.warn(about, "a TLS certificate could not be issued");
+    else log.error({ ...about, err: error }, "a TLS certificate could not be issued");
+  }
+
+  #hold({ name, chain, key_sealed: sealed }: store.CertificateRow): void {
+    if (chain === null || sealed === null) return;
+    const key = this.#options.sealer.open(sealed, certificateKeyContext(name)).reveal();
+    this.#give(name, { certificate: chain, key });
+  }
+
+  #give(name: string, texts: Texts | null): void {
+    if (texts === null) this.#held.delete(name);
+    else this.#held.set(name, texts);
+    for (const user of this.#users) user.take(name, texts);
+  }
+}
+
+/** Certificates that end soon come first, then names that have none, oldest wish first. */
+function byUrgency(one: store.CertificateRow, other: store.CertificateRow): number {
+  const endOf = ({ ends_at: endsAt }: store.CertificateRow): number =>
+    endsAt?.getTime() ?? Number.MAX_SAFE_INTEGER;
+  return endOf(one) - endOf(other) || one.next_try_at.getTime() - other.next_try_at.getTime();
+}
+
+/** The times of the certificate. Throws when it is none for the name and the key. */
+function checked(
+  chain: string,
+  { name, key }: { readonly name: string; readonly key: string },
+): { readonly beginsAtMs: number; readonly endsAtMs: number } {
+  const leaf = new X509Certificate(chain);
+  const example = name.replace(/^\*/, "any");
+  if (leaf.checkHost(example) === undefined || !leaf.checkPrivateKey(createPrivateKey(key)))
+    throw new AuthorityError("the authority has issued a certificate for another name or key");
+  return { beginsAtMs: Date.parse(leaf.validFrom), endsAtMs: Date.parse(leaf.validTo) };
+}
