@@ -170,9 +170,8 @@ function refuseUnknownNames(environment: Environment): void {
     // test may inherit them.
     if (name.startsWith("SLIPWAY_TEST_") || commandLineNames.has(name)) continue;
     const close = closestName(name, Object.keys(settingTable));
-    throw new ConfigRefused(
-      `${name} is not a setting${close ? `; did you mean ${close}?` : "."} See --help for all of them.`,
-    );
+    const hint = close === undefined ? "." : `; did you mean ${close}?`;
+    throw new ConfigRefused(`${name} is not a setting${hint} See --help for all of them.`);
   }
 }
 
@@ -197,6 +196,7 @@ function dockerSettings(text: Read<string | null>, integer: Read<number>) {
   const auth = text("SLIPWAY_IMAGE_REGISTRY_AUTH");
   if (name === null && auth !== null)
     refuse("SLIPWAY_IMAGE_REGISTRY_AUTH needs SLIPWAY_IMAGE_REGISTRY.");
+  const secretAuth = auth === null ? null : new Secret(auth);
   return {
     host: text("SLIPWAY_DOCKER_HOST") ?? "",
     cacheBytes: integer("SLIPWAY_DOCKER_CACHE_GB") * 1e9,
@@ -207,7 +207,7 @@ function dockerSettings(text: Read<string | null>, integer: Read<number>) {
     areBuildsClosed:
       parseChoice("SLIPWAY_DOCKER_BUILD_NETWORK", text("SLIPWAY_DOCKER_BUILD_NETWORK")) ===
       "closed",
-    registry: name === null ? null : { name, auth: auth === null ? null : new Secret(auth) },
+    registry: name === null ? null : { name, auth: secretAuth },
     moreRegistries: parseRegistries(text("SLIPWAY_DOCKER_REGISTRIES")),
   };
 }
@@ -248,8 +248,9 @@ function parseInteger(name: PlatformSettingName, value: string): number {
   const { min = 0, max = Number.MAX_SAFE_INTEGER } = settingTable[name];
   // A number in JavaScript is exact up to 15 digits.
   const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
-  // Written so that NaN is refused too.
-  if (!(number >= min && number <= max)) {
+  // No range has NaN, so it is refused too.
+  const isInRange = number >= min && number <= max;
+  if (!isInRange) {
     throw new ConfigRefused(
       `${name} is "${value}", but must be a whole number from ${min} to ${max}.`,
     );

@@ -60,8 +60,10 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
     const size = usage === null ? "many files" : sizeText(usage.bytes);
     return `  ${size.padStart(10)}  ${folder}`;
   });
+  const freeSize = `${sizeText(freeBytes)} of ${sizeText(totalBytes)}`;
+  const free = freeFiles === null ? freeSize : `${freeSize} and ${freeFiles} files`;
   return [
-    `${disk} is full: ${sizeText(freeBytes)} of ${sizeText(totalBytes)}${freeFiles === null ? "" : ` and ${freeFiles} files`} are free. The platform cannot start (${reason.slice(0, 300)}).`,
+    `${disk} is full: ${free} are free. The platform cannot start (${reason.slice(0, 300)}).`,
     ...(list.length === 0 ? [] : ["It holds:", ...list]),
     `Safe to delete while the platform does not run: ${safe.join(", ")} (they are recreated).`,
     `Then check ${storageDir} (storage of apps, one folder per project), or use a larger disk.`,

@@ -278,7 +278,8 @@ async function listen(config: Config, listenParts: ListenParts): ReturnType<type
 function localUrlOf({ host }: Config, port: number): string {
   if (host === "0.0.0.0" || host === "::") return `http://127.0.0.1:${port}`;
   // A host with a colon is an IPv6 address, which needs brackets in a URL.
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const hostInUrl = host.includes(":") ? `[${host}]` : host;
+  return `http://${hostInUrl}:${port}`;
 }
 
 function urlsOf(config: Config, port: number): Urls {

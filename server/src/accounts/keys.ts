@@ -49,7 +49,8 @@ export class SigningKeys {
 
   /** Reads all keys. Throws `CannotStart` when they cannot be opened. */
   async load(db: Db): Promise<void> {
-    const load = ++this.#loadsBegun;
+    this.#loadsBegun += 1;
+    const load = this.#loadsBegun;
     const rows = await store.listSigningKeys(db);
     const withdrawn = await store.listWithdrawnKeys(db);
     if (load < this.#loadInUse) return;

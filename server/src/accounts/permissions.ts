@@ -32,7 +32,8 @@ export function allows(caller: Bearer, permission: Permission, projectId: string
   if (caller.kind === "service_account" && caller.permissions !== null)
     return caller.permissions.has(permission);
   const role = caller.kind === "person" ? caller.roles.get(projectId) : caller.role;
-  return role !== undefined && role !== null && rolePermissions[role].has(permission);
+  if (role === undefined || role === null) return false;
+  return rolePermissions[role].has(permission);
 }
 
 /**

@@ -69,7 +69,10 @@ export async function sendBytes(
   const { file, first, last, clock, stopping } = sent;
   const response = takenOver(reply);
   response.writeHead(status);
-  if (request.method === "HEAD") return void response.end();
+  if (request.method === "HEAD") {
+    response.end();
+    return;
+  }
   const bytes = paced(bytesOf(file, { first, last }), { response, clock });
   await pipeline(bytes, response, { signal: stopping }).catch(() => response.destroy());
 }
@@ -87,12 +90,12 @@ function etagOf({ ino, mtimeMs, size }: Stats): string {
 function readRange(header: string | undefined, size: number): ByteRange | "all" | "none" {
   const [, first = "", last = ""] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? "") ?? [];
   if (first === "" && last === "") return "all";
-  // Without a first byte, the header asks for that many bytes at the end of the file.
-  const range =
-    first === ""
-      ? { first: Math.max(0, size - Number(last)), last: size - 1 }
-      : { first: Number(first), last: last === "" ? size - 1 : Math.min(Number(last), size - 1) };
   if (first !== "" && last !== "" && Number(last) < Number(first)) return "all";
+  const endOfFile = size - 1;
+  const range = { first: Number(first), last: endOfFile };
+  // Without a first byte, the header asks for that many bytes at the end of the file.
+  if (first === "") range.first = Math.max(0, size - Number(last));
+  else if (last !== "") range.last = Math.min(Number(last), endOfFile);
   return range.first > range.last ? "none" : range;
 }
 

@@ -273,22 +273,26 @@ export class LogSockets {
     return () => cancel();
   }
 
-  /** Passes on a refusal of the API as it is, and makes an answer of any other error. */
   #refuse(socket: Duplex, error: unknown): void {
-    const fault =
-      error instanceof Fault ? error : new Fault("internal", "The platform's log has the reason.");
-    if (!(error instanceof SocketRefused || error instanceof Fault))
-      this.#parts.log.error({ err: error }, "a live log over a WebSocket could not be opened");
-    const faultAnswer = {
-      status: faultTable[fault.code].status,
-      body: JSON.stringify({ message: fault.message }),
-    };
-    const { status, body } = error instanceof SocketRefused ? error : faultAnswer;
-    const head = `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`;
+    const { status, body } = this.#refusalOf(error);
+    const head = [
+      `HTTP/1.1 ${status} Refused`,
+      "Content-Type: application/json",
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      "Connection: close",
+    ].join("\r\n");
     // Nobody reads this socket any more, so nobody would notice that the client closes it: it is
     // destroyed as soon as the answer is written.
     socket.once("finish", () => socket.destroy());
-    socket.end(head + body);
+    socket.end(`${head}\r\n\r\n${body}`);
+  }
+
+  /** Passes on a refusal of the API as it is, and makes an answer of any other error. */
+  #refusalOf(error: unknown): Pick<SocketRefused, "status" | "body"> {
+    if (error instanceof SocketRefused) return error;
+    if (error instanceof Fault) return answerOf(error);
+    this.#parts.log.error({ err: error }, "a live log over a WebSocket could not be opened");
+    return answerOf(new Fault("internal", "The platform's log has the reason."));
   }
 }
 
@@ -324,6 +328,10 @@ function afterOf(text: string | null): number {
 function distinctTime(line: Line): string {
   const number = Number(line["lineNumber"]) % 1_000_000;
   return String(line["timestamp"]).replace(/Z$/, `${String(number).padStart(6, "0")}Z`);
+}
+
+function answerOf({ code, message }: Fault): Pick<SocketRefused, "status" | "body"> {
+  return { status: faultTable[code].status, body: JSON.stringify({ message }) };
 }
 
 /** The messages of a log that has no stored part. */

@@ -22,7 +22,10 @@ export function platformHandlers({
     getOperatorPlatform: () => operatorPlatform(),
     listAnnouncements: () => Promise.resolve(announcements),
     keySet: () => Promise.resolve(keys.jwks()),
-    openApi: () => Promise.resolve((document ??= openApiDocument(urls().baseUrl))),
+    openApi: () => {
+      document ??= openApiDocument(urls().baseUrl);
+      return Promise.resolve(document);
+    },
   } satisfies Handlers;
 }
 

@@ -62,12 +62,12 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
     .slice(0, seriesMax);
   // The points of the app contain the use of its replicas that have no points of their own.
   const others = withOthers ? app.filter(({ memoryBytes }) => memoryBytes > 0) : [];
-  const chartOfReplicas = (show: (point: UsePoint) => string | null): Metrics["cpu"] => ({
-    timestamps,
-    series: [...longestReplicas, ...(others.length === 0 ? [] : [["others", others] as const])]
-      .map(([name, points]) => seriesOf(name, points, show))
-      .filter(({ data }) => data.some((point) => point !== null)),
-  });
+  const chartOfReplicas = (show: (point: UsePoint) => string | null): Metrics["cpu"] => {
+    const series = longestReplicas.map(([id, points]) => seriesOf(id, points, show));
+    if (others.length > 0) series.push(seriesOf("others", others, show));
+    const filled = series.filter(({ data }) => data.some((point) => point !== null));
+    return { timestamps, series: filled };
+  };
   return {
     cpu: chartOfReplicas(({ cores }) => text(cores, 4)),
     memory: chartOfReplicas(({ memoryBytes }) => text(memoryBytes, 0)),

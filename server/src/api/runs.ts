@@ -168,7 +168,9 @@ function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<str
   const encoding = allowed("content-encoding");
   const language = allowed("content-language");
   // What follows the first semicolon, such as the file's name, is kept; the type before it is not.
-  const file = /;.*$/.exec(allowed("content-disposition") ?? "")?.[0] ?? `; filename="${runId}"`;
+  const disposition = allowed("content-disposition") ?? "";
+  const semicolon = disposition.indexOf(";");
+  const file = semicolon === -1 ? `; filename="${runId}"` : disposition.slice(semicolon);
   return {
     ...(encoding === undefined ? {} : { "content-encoding": encoding }),
     ...(language === undefined ? {} : { "content-language": language }),

@@ -88,10 +88,8 @@ function isOwnOrigin(
 ): boolean {
   if (origin === undefined) return true;
   // A page of the platform has its public origin, or the origin that this request is sent to.
-  return (
-    origin === new URL(baseUrl).origin ||
-    (host !== undefined && URL.parse(origin)?.host === host.toLowerCase())
-  );
+  if (origin === new URL(baseUrl).origin) return true;
+  return host !== undefined && URL.parse(origin)?.host === host.toLowerCase();
 }
 
 /** The value of the header `Set-Cookie`. */

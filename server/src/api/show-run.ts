@@ -87,7 +87,8 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
   const startedMs = startedAt?.getTime() ?? endMs;
   const queuedAtMs = row.queued_at?.getTime() ?? startedMs;
   // A run that is pending, perhaps again, has been so until now; another was until it was queued.
-  const queuedMs = Math.min(row.state === "pending" ? endMs : queuedAtMs, startedMs);
+  const pendingUntilMs = row.state === "pending" ? endMs : queuedAtMs;
+  const queuedMs = Math.min(pendingUntilMs, startedMs);
   return {
     waitStartedAt: row.queued_at,
     waitEndedAt: startedAt,
@@ -101,15 +102,15 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
 /** The phases of a plain call: in the line, then running if it reached a replica. */
 function spansOfCall(row: RunRow): Spans {
   const totalMs = row.total_ms ?? 0;
-  const slotMs = row.replica_id === null ? totalMs : Math.min(row.line_ms ?? 0, totalMs);
-  const endedWaitAt = row.replica_id === null ? null : new Date(row.accepted_at.getTime() + slotMs);
-  const executionMs = totalMs - slotMs;
+  const hasReachedReplica = row.replica_id !== null;
+  const slotMs = hasReachedReplica ? Math.min(row.line_ms ?? 0, totalMs) : totalMs;
+  const slotEndMs = row.accepted_at.getTime() + slotMs;
   return {
     waitStartedAt: row.accepted_at,
-    waitEndedAt: endedWaitAt,
+    waitEndedAt: hasReachedReplica ? new Date(slotEndMs) : null,
     pendingMs: 0,
     slotMs,
-    executionMs,
+    executionMs: totalMs - slotMs,
     totalMs,
   };
 }

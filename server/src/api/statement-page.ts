@@ -45,15 +45,17 @@ ${totalTable(content)}
 
 type Content = Statement["content"];
 
-/** What the lines of the usage name as their source; builds are counted instead. */
-const sourceNames = { run: "replicas", storage: "persistent storage" };
+/** What a line of the usage names as its source; builds are counted instead. */
+function sourceOf({ kind, builds }: Content["lines"][number]): string {
+  if (kind === "run") return "replicas";
+  if (kind === "storage") return "persistent storage";
+  return builds === 1 ? "1 build" : `${builds} builds`;
+}
 
 function usageTable({ lines, usageMicros }: Content): string {
   const rows = lines.map((line) => [
     line.appId,
-    line.kind === "build"
-      ? `${line.builds} ${line.builds === 1 ? "build" : "builds"}`
-      : sourceNames[line.kind],
+    sourceOf(line),
     [line.compute, line.computeTier, line.pool].filter((part) => part !== "").join(", "),
     secondsOf(line.ms).toFixed(3),
     secondsOf(line.gpuMs).toFixed(3),

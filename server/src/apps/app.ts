@@ -148,10 +148,11 @@ export class Apps {
 
   /** One app. Throws `Fault("not_found" | "not_usable")`. */
   async get(projectId: ProjectId, appId: AppId): Promise<AppDetail> {
-    const [row] = await store.readApps(this.#options.db, { projectId, appId, limit: 1 });
-    const source =
-      row === undefined ? undefined : await store.readAppSource(this.#options.db, appId);
-    if (row === undefined || source === undefined) throw store.noSuchApp(appId);
+    const { db } = this.#options;
+    const [row] = await store.readApps(db, { projectId, appId, limit: 1 });
+    if (row === undefined) throw store.noSuchApp(appId);
+    const source = await store.readAppSource(db, appId);
+    if (source === undefined) throw store.noSuchApp(appId);
     return { ...row, ...this.#settings(source) };
   }
 

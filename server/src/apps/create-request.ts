@@ -63,10 +63,12 @@ export function readChangeRequest(body: unknown): ChangeRequest {
   return {
     fields: Object.fromEntries(fields),
     ...(configToml === undefined ? {} : { configToml }),
-    ...(dockerAuth === undefined
-      ? {}
-      : { dockerAuth: dockerAuth === null ? null : new Secret(dockerAuth) }),
+    ...(dockerAuth === undefined ? {} : { dockerAuth: secretOf(dockerAuth) }),
   };
+}
+
+function secretOf(text: string | null): Secret | null {
+  return text === null ? null : new Secret(text);
 }
 
 /**

@@ -50,11 +50,8 @@ export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles 
   const request = inRequest === null ? {} : settingsOf(inRequest, "config_toml");
   // A value of the request stands last, so it replaces the one of the repository.
   const files = { ...repository, ...request };
-  return {
-    files,
-    repository,
-    warnings: [...new Set([...(inRequest?.warnings ?? []), ...(inRepository?.warnings ?? [])])],
-  };
+  const warnings = [...(inRequest?.warnings ?? []), ...(inRepository?.warnings ?? [])];
+  return { files, repository, warnings: [...new Set(warnings)] };
 }
 
 function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSettings {
@@ -68,13 +65,11 @@ function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSett
   };
   for (const [field, value] of toml.values) {
     // A runtime has no key, but a table. Messages name the usual one.
-    put(
-      field,
+    const key =
       field === "runtime"
         ? "runtime.custom"
-        : must(appFields[field].toml, `${field} has a TOML place`),
-      value,
-    );
+        : must(appFields[field].toml, `${field} has a key in TOML`);
+    put(field, key, value);
   }
   const { preBuildCommands, shellCommands } = toml.commands;
   if (preBuildCommands !== undefined)

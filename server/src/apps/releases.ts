@@ -76,10 +76,8 @@ export class Releases {
     // Read before the app is locked, since asking for the artifact may take a while. Nothing of it
     // may have changed when the lock is held.
     const seen = await store.readLiveRelease(this.#db, app);
-    const missingNumber = await this.#missingOf(
-      app.appId,
-      number ?? (await this.#earlierThan(app, seen?.number)),
-    );
+    const numberBefore = number ?? (await this.#earlierThan(app, seen?.number));
+    const missingNumber = await this.#missingOf(app.appId, numberBefore);
     return await this.#db.transaction().execute(async (tx) => {
       const row = await store.lockAppForChange(tx, app);
       const current = await store.readLiveRelease(tx, app);
@@ -88,8 +86,8 @@ export class Releases {
       const rollOut = await lockRollOut(tx, app);
       // Going back to the live release during a roll-out means to take the roll-out back. Without a
       // number, that is what a rollback does then.
-      const isTakenBack =
-        rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
+      const isToLive = number === null || number === seen.number;
+      const isTakenBack = rollOut !== null && rollOut !== undefined && isToLive;
       const target = isTakenBack
         ? must(await releases.readRelease(tx, app.appId, seen.number), "the live release is stored")
         : await findTarget(tx, { appId: app.appId, live: seen.number, number });

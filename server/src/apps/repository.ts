@@ -43,16 +43,18 @@ const shortForm = /^([^/@]*)@([^/@:]*):(.*)$/s;
  * form as the same repository.
  */
 export function readRepository(text: string, hosts: GitHosts): ReadResult {
-  const parsed = text.length > lengthMax ? null : parseText(text);
+  if (text.length > lengthMax) return refusedForm(text);
+  const parsed = parseText(text);
   if (parsed === "credentials") return refusedCredentials;
+  if (parsed === null) return refusedForm(text);
   // A `.git` or a slash at the end is no part of the name.
-  const names = parsed?.path.replace(/(?:\.git)?\/?$/i, "").split("/") ?? [];
-  const isUsable = (part: string): boolean => partForm.test(part) && !part.includes("..");
-  if (parsed === null || names.length < 2 || names.length > partsMax) return refusedForm(text);
+  const names = parsed.path.replace(/(?:\.git)?\/?$/i, "").split("/");
+  if (names.length < 2 || names.length > partsMax) return refusedForm(text);
   const template = templateOf(parsed, names, hosts);
   // Only the folders of a template may have names that are not usable.
   const parts =
     parsed.host === null || template === null ? names : withoutTemplate(names, template);
+  const isUsable = (part: string): boolean => partForm.test(part) && !part.includes("..");
   if (parts.length < 2 || !parts.every(isUsable)) return refusedForm(text);
   if (template === null) return refusedHost(parsed.host ?? "", hosts);
   if (parts.length > 2 && hostsWithoutGroups.has(hostOfTemplate(template)))
@@ -81,7 +83,8 @@ export function repositoryPath(gitRepo: string, hosts: GitHosts): string {
  * The host of a template, with its port unless it is the default; "" for a folder of this machine.
  */
 export function hostOfTemplate(template: string): string {
-  return (/^(?:https?|ssh):\/\/(?:[^/@]*@)?([^/]*)/.exec(template)?.[1] ?? "").toLowerCase();
+  const [, host = ""] = /^(?:https?|ssh):\/\/(?:[^/@]*@)?([^/]*)/.exec(template) ?? [];
+  return host.toLowerCase();
 }
 
 /**
@@ -180,22 +183,24 @@ const refusedCredentials = {
 } as const;
 
 function refusedForm(text: string): ReadResult {
-  const shown = JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+  const cutText = text.length > 80 ? `${text.slice(0, 80)}…` : text;
   const form = `owner/repo: letters, digits, ".", "_" and "-", for example acme/my-app`;
   return {
     ok: false,
-    reason: `gitRepo is ${shown}, but must have the form ${form}, or be its address.`,
+    reason: `gitRepo is ${JSON.stringify(cutText)}, but must have the form ${form}, or be its address.`,
   };
 }
 
 function refusedHost(host: string, { defaultUrl, otherUrls }: GitHosts): ReadResult {
-  const hosts = [defaultUrl, ...otherUrls].map(hostOfTemplate).filter((name) => name !== "");
+  const hosts = [defaultUrl, ...otherUrls].map(hostOfTemplate);
+  const namedHosts = hosts.filter((name) => name !== "");
   const allowed =
-    hosts.length === 0
+    namedHosts.length === 0
       ? "must have the form owner/repo here"
-      : `must be on ${hosts.join(" or ")} here`;
+      : `must be on ${namedHosts.join(" or ")} here`;
+  const shownHost = JSON.stringify(host.slice(0, 80));
   return {
     ok: false,
-    reason: `gitRepo is on ${JSON.stringify(host.slice(0, 80))}, but ${allowed} (SLIPWAY_GIT_HOSTS).`,
+    reason: `gitRepo is on ${shownHost}, but ${allowed} (SLIPWAY_GIT_HOSTS).`,
   };
 }

@@ -68,14 +68,12 @@ export function decideChange(input: ChangeInput): DecidedChange {
   const changedFields = fieldNames.filter(
     (name) => name !== "name" && !isDeepStrictEqual(request[name], input.request[name]),
   );
-  // Encrypted credentials cannot be compared.
-  const isAuthChanged =
-    dockerAuth !== undefined && (dockerAuth !== null || input.dockerAuthSealed !== null);
-  const changed = [
-    ...changedFields,
-    ...(configToml === before ? [] : (["config_toml"] as const)),
-    ...(isAuthChanged ? (["dockerAuth"] as const) : []),
-  ];
+  // Encrypted credentials cannot be compared, so new ones count as changed.
+  const isNewAuth = dockerAuth !== undefined && dockerAuth !== null;
+  const isAuthRemoved = dockerAuth === null && input.dockerAuthSealed !== null;
+  const changed: FieldName[] = [...changedFields];
+  if (configToml !== before) changed.push("config_toml");
+  if (isNewAuth || isAuthRemoved) changed.push("dockerAuth");
   const desired = desiredSettings(input, { request, configToml });
   const next = release === null ? null : settingsOfRelease(release, desired);
   return { need: needOf(changed, { ...input, desired }), changed, request, configToml, next };
@@ -152,7 +150,10 @@ function needOf(
   if (changed.length === 0) return null;
   const isChanged = (kind: "replica" | "build"): boolean =>
     changed.some((name) => requires(name, kind));
-  if (release === null) return isChanged("build") || isChanged("replica") ? "build" : "live";
+  if (release === null) {
+    const isOnlyLive = !isChanged("build") && !isChanged("replica");
+    return isOnlyLive ? "live" : "build";
+  }
   // The same value from another source starts nothing.
   const differs = (kind: "replica" | "build"): boolean =>
     settingNames.some(
@@ -162,8 +163,10 @@ function needOf(
   // The settings do not show what these two change.
   const isHidden = changed.includes("config_toml") || changed.includes("dockerAuth");
   // A build under way uses the settings of its start, so equal values do not mean that it has them.
-  if (isChanged("build") && (isHidden || isBuilding || differs("build"))) return "build";
-  return isChanged("replica") && (isBuilding || differs("replica")) ? "replica" : "live";
+  const mayDiffer = (kind: "replica" | "build"): boolean => isBuilding || differs(kind);
+  if (isChanged("build") && (isHidden || mayDiffer("build"))) return "build";
+  if (isChanged("replica") && mayDiffer("replica")) return "replica";
+  return "live";
 }
 
 function requires(name: FieldName | SettingName, kind: Need): boolean {

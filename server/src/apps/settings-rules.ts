@@ -139,9 +139,10 @@ function checkCustom(settings: AppSettings, { source }: RulesContext): CheckedSe
   if (settings.entrypoint.length === 0 && settings.dockerfilePath === null) {
     // Any other path is that of a table or a Dockerfile, which stands for the value "custom".
     const path = source("runtime")?.path ?? "runtime";
+    const given = path === "runtime" ? 'runtime is "custom"' : path;
     throw new Fault(
       "invalid",
-      `${path === "runtime" ? 'runtime is "custom"' : path}, but neither entrypoint nor dockerfilePath is given: one of them must say how the app starts.`,
+      `${given}, but neither entrypoint nor dockerfilePath is given: one of them must say how the app starts.`,
     );
   }
   return {
@@ -204,5 +205,6 @@ function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext
 
 /** Whether the value is the same as none: null, false, or an empty text or list. */
 function isUnset(value: AppSettings[(typeof customOnly)[number]]): boolean {
-  return value === null || value === false || (value !== true && value.length === 0);
+  if (value === null || typeof value === "boolean") return value !== true;
+  return value.length === 0;
 }

@@ -123,8 +123,8 @@ export function liveSettings(
       source === undefined || fieldSchema(appFields[name]).safeParse(source.value).success;
     // A default that the build found out, such as the branch, must not be replaced. Without stored
     // origins, any value may be one.
-    const keepsOwnValue =
-      source === undefined && (release.origins === null || release.origins[name] === "default");
+    const mayBeDefault = release.origins === null || release.origins[name] === "default";
+    const keepsOwnValue = source === undefined && mayBeDefault;
     if (keepsOwnValue || !isAllowed) continue;
     origins[name] = source?.origin ?? "default";
     // The API has removed its value since the build: `withDefaults` adds the default again.
@@ -139,13 +139,12 @@ function originsOf(
   givenValues: GivenValues,
   isAsGiven: (name: SettingName) => boolean = () => true,
 ): SettingOrigins {
-  const names = [...settingNames.filter(isAsGiven), ...fileSettingNames];
-  const byDefault = settingNames.map((name) => [name, "default"]);
-  // A later entry replaces an earlier one of the same name.
-  return Object.fromEntries([
-    ...byDefault,
-    ...names.map((name) => [name, givenValues.source(name)?.origin ?? "default"]),
-  ]) as SettingOrigins;
+  const originOf = (name: keyof SettingOrigins): SettingOrigin =>
+    givenValues.source(name)?.origin ?? "default";
+  const origins: Record<string, SettingOrigin> = {};
+  for (const name of settingNames) origins[name] = isAsGiven(name) ? originOf(name) : "default";
+  for (const name of fileSettingNames) origins[name] = originOf(name);
+  return origins as SettingOrigins;
 }
 
 /**
@@ -311,9 +310,11 @@ const tableDefaults = Object.fromEntries(
 /** Adds a default for each missing setting. */
 export function withDefaults(settings: GivenSettings): AppSettings {
   // The first type decides: `settings-rules.ts` refuses a list that mixes CPU with others.
-  const isCpu = (settings.compute ?? appFields.compute.default)[0] === "CPU";
+  const [firstType] = settings.compute ?? appFields.compute.default;
+  const isCpu = firstType === "CPU";
   // A replica with a GPU does one call at a time unless its app says that it can do more.
-  const replicaConcurrency = settings.replicaConcurrency ?? (isCpu ? 100 : 1);
+  const usualConcurrency = isCpu ? 100 : 1;
+  const replicaConcurrency = settings.replicaConcurrency ?? usualConcurrency;
   return {
     ...tableDefaults,
     gpuCount: isCpu ? 0 : 1,

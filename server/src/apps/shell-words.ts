@@ -20,9 +20,10 @@ export function shellWords(line: string): string[] | null {
     if (quote !== undefined) {
       // Between double quotes, a backslash escapes only these four characters.
       if (char === quote) quote = undefined;
-      else if (char === "\\" && quote === '"' && /["\\$`]/.test(line.charAt(index + 1)))
-        word += line.charAt(++index);
-      else word += char;
+      else if (char === "\\" && quote === '"' && /["\\$`]/.test(line.charAt(index + 1))) {
+        index++;
+        word += line.charAt(index);
+      } else word += char;
     } else if (/[ \t\r\n]/.test(char)) {
       if (word !== undefined) words.push(word);
       word = undefined;
@@ -31,8 +32,11 @@ export function shellWords(line: string): string[] | null {
       word ??= "";
       if (char === '"' || char === "'") quote = char;
       else if (char !== "\\") word += char;
-      else if (++index < line.length) word += line.charAt(index);
-      else return null;
+      else {
+        index++;
+        if (index === line.length) return null;
+        word += line.charAt(index);
+      }
     }
   }
   if (quote !== undefined) return null;

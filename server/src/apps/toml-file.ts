@@ -241,7 +241,10 @@ class Reader {
 
   #warnUnknown(path: string): void {
     // Finding a similar name is slow, so it is skipped once the file has too many warnings.
-    if (this.#warnings.length >= warningsMax) return void this.#omitted++;
+    if (this.#warnings.length >= warningsMax) {
+      this.#omitted++;
+      return;
+    }
     const name = path.slice(path.lastIndexOf(".") + 1);
     // The key may belong below `cerebrium` and not below `slipway`.
     const usualPath = path.startsWith(`${ownTable}.`) ? path.slice(ownTable.length + 1) : "";
@@ -251,12 +254,12 @@ class Reader {
       );
     }
     // The name may also be the one that the API has for a setting.
-    const sameName =
-      pathsByField.get(name.toLowerCase()) ??
-      knownPaths.find((known) => known.endsWith(`.${name}`));
+    const pathOfField = pathsByField.get(name.toLowerCase());
+    const sameName = pathOfField ?? knownPaths.find((known) => known.endsWith(`.${name}`));
     const hint =
       sameName === undefined ? suggestion(path, knownPaths) : `; did you mean ${sameName}?`;
-    this.#warn(`${oneLine(path)} in ${this.#file} is unknown and has no effect${hint || "."}`);
+    const end = hint === "" ? "." : hint;
+    this.#warn(`${oneLine(path)} in ${this.#file} is unknown and has no effect${end}`);
   }
 
   #warn(sentence: string): void {
