@@ -6,6 +6,7 @@ import { getOrInsert } from "./get-or-insert.ts";
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
+import { errorCode } from "./error-code.ts";
 import { DeadlineExceeded, withDeadline } from "./with-deadline.ts";
 
 /** How batches are written, and how large the queue may get. */
@@ -116,7 +117,10 @@ export class Batcher<Item, Result = void> {
       this.isFull && (this.#options.keyOf === undefined || this.#queues.has(key));
     // All callers that wait share one promise. One of them may fill the queue again, so each one
     // looks again.
-    while (mustWait()) await (this.#spaceFreed ??= Promise.withResolvers<void>()).promise;
+    while (mustWait()) {
+      this.#spaceFreed ??= Promise.withResolvers<void>();
+      await this.#spaceFreed.promise;
+    }
     await this.#pushAll(items);
   }
 
@@ -138,10 +142,9 @@ export class Batcher<Item, Result = void> {
 
   #hasSpace(weight: number): boolean {
     const { queueMax, queueWeightMax = Number.POSITIVE_INFINITY } = this.#options;
+    if (this.#count >= queueMax) return false;
     // An empty queue takes one item even if it is heavier than the maximum.
-    return (
-      this.#count < queueMax && (this.#weight === 0 || this.#weight + weight <= queueWeightMax)
-    );
+    return this.#weight === 0 || this.#weight + weight <= queueWeightMax;
   }
 
   #keyOf(item: Item): string {
@@ -208,8 +211,9 @@ export class Batcher<Item, Result = void> {
     for (let next = this.#next(); next !== undefined; next = this.#next()) {
       count += next.items.length;
       weight += next.weight;
+      const isTooMuch = count > batchMax || weight > batchWeightMax;
       // The first entry is taken even if it alone exceeds the limits of a batch.
-      if (taken.length > 0 && (count > batchMax || weight > batchWeightMax)) break;
+      if (isTooMuch && taken.length > 0) break;
       this.#takeNext();
       taken.push(next);
     }
@@ -313,6 +317,5 @@ function resolveAll<Item, Result>(
  * constraints) and 54 (exceeded limits). Any other error may come from an unreachable database.
  */
 function isDataError(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return /^(?:22|23|54)/.test(code);
+  return /^(?:22|23|54)/.test(errorCode(error));
 }

@@ -18,13 +18,13 @@ export function networkOf(address: string): string {
   const plain = plainAddress(address);
   if (isIP(plain) !== 6) return plain;
   const bytes = ipaddr.parse(plain).toByteArray();
-  return `${ipaddr.fromByteArray([...bytes.slice(0, 8), ...Array<number>(8).fill(0)]).toString()}/64`;
+  const network = ipaddr.fromByteArray([...bytes.slice(0, 8), ...Array<number>(8).fill(0)]);
+  return `${network.toString()}/64`;
 }
 
 /** True for `localhost`, and for addresses at which a machine reaches itself. */
 export function isLoopback(host: string): boolean {
   const plain = plainAddress(host);
-  return (
-    plain === "localhost" || plain === "::1" || (isIP(plain) === 4 && plain.startsWith("127."))
-  );
+  if (isIP(plain) === 4) return plain.startsWith("127.");
+  return plain === "localhost" || plain === "::1";
 }

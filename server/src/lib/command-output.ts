@@ -88,7 +88,8 @@ export class CommandOutput {
     const mayGoOn = (): boolean => this.#lines < linesPerTurn && !this.#isStopped;
     while (this.#next < this.#waiting.length && mayGoOn()) {
       // The index is below the length, so that the default is never used.
-      const [name, text] = this.#waiting[this.#next++] ?? ["stdout", ""];
+      const [name, text] = this.#waiting[this.#next] ?? ["stdout", ""];
+      this.#next++;
       this.#onLine(name, text);
       this.#lines++;
     }
@@ -98,7 +99,8 @@ export class CommandOutput {
       this.#next = 0;
       this.#onEmpty?.();
     }
-    if (isEmpty && (this.#bytes < bytesPerTurn || this.#isStopped)) this.#release();
+    const mayRead = this.#isStopped || this.#bytes < bytesPerTurn;
+    if (isEmpty && mayRead) this.#release();
     else this.#hold();
   }
 

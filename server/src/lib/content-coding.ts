@@ -20,14 +20,15 @@ const brotli = promisify<Buffer, zlib.BrotliOptions, Buffer>(zlib.brotliDecompre
 const zstd = promisify<Buffer, zlib.ZstdOptions, Buffer>(zlib.zstdDecompress);
 
 const ungzip: Decode = (bytes, maxOutputLength) => gunzip(bytes, { maxOutputLength });
+const undeflate: Decode = (bytes, maxOutputLength) => {
+  const decode = isZlib(bytes) ? inflate : inflateRaw;
+  return decode(bytes, { maxOutputLength });
+};
 const params = { [zlib.constants.ZSTD_d_windowLogMax]: zstdWindowLogMax };
 const decoders: ReadonlyMap<string, Decode> = new Map<string, Decode>([
   ["gzip", ungzip],
   ["x-gzip", ungzip],
-  [
-    "deflate",
-    (bytes, maxOutputLength) => (isZlib(bytes) ? inflate : inflateRaw)(bytes, { maxOutputLength }),
-  ],
+  ["deflate", undeflate],
   ["br", (bytes, maxOutputLength) => brotli(bytes, { maxOutputLength })],
   ["zstd", (bytes, maxOutputLength) => zstd(bytes, { maxOutputLength, params })],
   ["identity", (bytes) => Promise.resolve(bytes)],

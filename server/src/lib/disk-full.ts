@@ -11,9 +11,8 @@ const causesMax = 5;
 export function isDiskFull(error: unknown, depth = 0): boolean {
   if (!(error instanceof Error)) return false;
   if ("code" in error && codes.has(String(error.code))) return true;
-  return (
-    messageForm.test(error.message) || (depth < causesMax && isDiskFull(error.cause, depth + 1))
-  );
+  if (messageForm.test(error.message)) return true;
+  return depth < causesMax && isDiskFull(error.cause, depth + 1);
 }
 
 /** The message for callers of the platform. */
@@ -26,8 +25,8 @@ export const diskFullRetrySeconds = 30;
 export function sizeText(bytes: number): string {
   if (bytes > 0 && bytes < 1e6) return `${Math.ceil(bytes / 1e3)} kB`;
   const gb = bytes / 1e9;
+  if (gb >= 10) return `${gb.toFixed(0)} GB`;
   // Below 10 GB there is one decimal, unless it is 0, which `Number` drops.
-  return gb >= 1
-    ? `${Number(gb.toFixed(gb < 10 ? 1 : 0))} GB`
-    : `${Math.max(0, Math.round(bytes / 1e6))} MB`;
+  if (gb >= 1) return `${Number(gb.toFixed(1))} GB`;
+  return `${Math.max(0, Math.round(bytes / 1e6))} MB`;
 }

@@ -37,15 +37,20 @@ export function quantileMs(
   histograms: readonly (readonly number[])[],
   share: number,
 ): number | null {
-  const buckets = [...defaultBounds, Infinity].map((_, index) =>
-    histograms.reduce((sum, histogram) => sum + (histogram[index] ?? 0), 0),
+  const upperBounds = [...defaultBounds, Infinity];
+  const counts = upperBounds.map((_, index) =>
+    histograms.reduce((sum, buckets) => sum + (buckets[index] ?? 0), 0),
   );
-  let rest = buckets.reduce((sum, count) => sum + count, 0) * share;
-  for (const [index, count] of buckets.entries()) {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  let rest = total * share;
+  for (const [index, count] of counts.entries()) {
     const from = defaultBounds[index - 1] ?? 0;
     // The last bucket has no upper bound.
-    const width = (defaultBounds[index] ?? from) - from;
-    if (rest <= count && count > 0) return (from + (width * rest) / count) * 1000;
+    const to = defaultBounds[index] ?? from;
+    if (rest <= count && count > 0) {
+      const seconds = from + ((to - from) * rest) / count;
+      return seconds * 1000;
+    }
     rest -= count;
   }
   return null;

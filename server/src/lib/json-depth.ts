@@ -26,7 +26,8 @@ export function isTooDeep(text: string): boolean {
     } else if (code === quote) isInText = true;
     // `[` or `{`, and further down `]` or `}`.
     else if (code === 0x5b || code === 0x7b) {
-      if (++depth > jsonDepthMax) return true;
+      depth++;
+      if (depth > jsonDepthMax) return true;
     } else if (code === 0x5d || code === 0x7d) depth--;
   }
   return false;

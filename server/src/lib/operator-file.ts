@@ -105,12 +105,10 @@ type Range = { readonly min: number; readonly max: number; readonly isWhole?: tr
 /** Returns the value as a number within the range. Throws `OperatorFileRefused`. */
 export function readNumber(where: string, value: unknown, { min, max, isWhole }: Range): number {
   const isInRange = typeof value === "number" && value >= min && value <= max;
-  if (isInRange && (isWhole !== true || Number.isInteger(value))) return value;
-  throw operatorFileRefused(
-    where,
-    value,
-    `a ${isWhole === true ? "whole number" : "number"} from ${min} to ${max}`,
-  );
+  const isOfKind = isWhole !== true || Number.isInteger(value);
+  if (isInRange && isOfKind) return value;
+  const kind = isWhole === true ? "whole number" : "number";
+  throw operatorFileRefused(where, value, `a ${kind} from ${min} to ${max}`);
 }
 
 /**

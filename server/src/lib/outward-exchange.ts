@@ -110,7 +110,8 @@ class RunningExchange {
       this.#onClosed(new OutwardRefused("the receiver closed the connection without an answer")),
     );
     request.on("information", () => {
-      if (++this.#informationCount > informationMax)
+      this.#informationCount++;
+      if (this.#informationCount > informationMax)
         this.#fail("it sent too many informational answers (1xx)");
     });
     request.on("upgrade", (_answer, socket) => {

@@ -62,7 +62,8 @@ function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
   if ((first | second | third | fourth | fifth | sixth) === 0) return "an IPv4-compatible";
   // Only 2000::/3, whose first three bits are 001, is assigned as public; new assignments elsewhere
   // need a review first.
-  if (first >> 13 !== 1) return "a reserved";
+  const firstThreeBits = first >> 13;
+  if (firstThreeBits !== 0b001) return "a reserved";
   // ISATAP: the last 32 bits are an IPv4 address, in any network. 0x200 marks a public one.
   if ((fifth === 0 || fifth === 0x200) && sixth === 0x5efe) return "a tunnelled IPv4 (ISATAP)";
   return null;

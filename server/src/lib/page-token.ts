@@ -89,8 +89,9 @@ export class PageTokens<Cursor extends object> {
 
   #write(query: Query, parts: readonly (string | number)[]): string {
     const { list } = this.#options;
+    const names = list === null ? [] : [list];
     const values = query.map((value) => value ?? null);
-    const content = [...(list === null ? [] : [list]), ...parts, ...values];
+    const content = [...names, ...parts, ...values];
     const check = createHash("sha256")
       .update(JSON.stringify(content))
       .digest("base64url")

@@ -75,7 +75,8 @@ export class RateLimit {
     const leftMs = window === undefined ? 0 : window.endsAtMs - clock.monotonicMs();
     const isOpen = window !== undefined && leftMs > 0;
     const remaining = isOpen ? Math.max(0, max - window.count) : max;
-    return { max, remaining, resetSeconds: Math.ceil((isOpen ? leftMs : windowMs) / 1000) };
+    const resetMs = isOpen ? leftMs : windowMs;
+    return { max, remaining, resetSeconds: Math.ceil(resetMs / 1000) };
   }
 
   /** Returns the fault that `take` would throw, or null. Counts nothing. */

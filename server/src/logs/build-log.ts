@@ -104,8 +104,9 @@ export class BuildLogs {
     options: { after: number; signal: AbortSignal },
   ): AsyncGenerator<readonly store.NumberedBuildLine[], void, undefined> {
     const { signal } = options;
+    let { after } = options;
     using wake = new Wake(this.#parts.notifications, buildId, "build_logs", "builds");
-    for (let { after } = options; !signal.aborted;) {
+    while (!signal.aborted) {
       // This is read before the lines: a build that has ended gets no further lines.
       const hasEnded = await store.hasBuildEnded(this.#parts.db, buildId);
       const { lines, hasMore } = await this.page(buildId, { after, limit: followPageMax });

@@ -69,6 +69,12 @@ function isSafeHost(host: string | undefined): boolean {
 function answerer({ token, metrics, log }: MetricsServerOptions) {
   const expected = token === null ? null : `Bearer ${token.reveal()}`;
   let making: Promise<string> | undefined;
+  const sharedText = (): Promise<string> => {
+    making ??= metrics.text().finally(() => {
+      making = undefined;
+    });
+    return making;
+  };
   return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const say = (
       status: number,
@@ -90,8 +96,7 @@ function answerer({ token, metrics, log }: MetricsServerOptions) {
     }
     if (expected === null && !isSafeHost(request.headers.host)) return say(403, nameRefused);
     try {
-      making ??= metrics.text().finally(() => (making = undefined));
-      say(200, await making, { "content-type": metrics.contentType });
+      say(200, await sharedText(), { "content-type": metrics.contentType });
     } catch (error) {
       log.error({ err: error }, "metrics could not be read");
       say(500, "The metrics could not be read; the platform's log says why.\n");

@@ -65,7 +65,8 @@ function appCode(secret: string, step: number): string {
   const hash = createHmac("sha1", secret).update(counter).digest();
   // The last four bits of the hash say where in it the number is, which has no sign bit (RFC 4226,
   // 5.3).
-  const number = hash.readUInt32BE((hash.at(-1) ?? 0) & 0x0f) & 0x7fff_ffff;
+  const offset = (hash.at(-1) ?? 0) & 0x0f;
+  const number = hash.readUInt32BE(offset) & 0x7fff_ffff;
   return String(number % 10 ** digits).padStart(digits, "0");
 }
 

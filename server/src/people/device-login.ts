@@ -189,14 +189,14 @@ async function recordDecision(
   login: store.DeviceLoginRow,
   { person, isApproved, by }: { person: PersonCaller; isApproved: boolean; by: By },
 ): Promise<void> {
-  const outcome = isApproved
-    ? ({ outcome: "success" } as const)
-    : ({ outcome: "failure", reason: "The person denied the device." } as const);
+  const approved = { outcome: "success" } as const;
+  const denied = { outcome: "failure", reason: "The person denied the device." } as const;
+  const result = isApproved ? approved : denied;
   await recordOfPerson(tx, {
     action: "person.device_approve",
     about: { id: person.personId, email: person.email, name: person.name },
     by,
-    ...outcome,
+    ...result,
     changes: { client: { new: login.client }, address: { new: login.address } },
   });
 }

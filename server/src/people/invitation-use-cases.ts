@@ -185,7 +185,9 @@ export class InvitationUseCases {
    * project's owners. A request without a token passes.
    */
   async #refuseOthers(row: store.OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
-    if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
+    if (caller === null) return;
+    const isInvited = caller.kind === "person" && caller.personId === row.person_id;
+    if (isInvited) return;
     const reason = `The invitation is for ${row.email}, but the token belongs to someone else; send that person's token, or none to create an account.`;
     await record(this.#parts.db, {
       projectId: row.project_id,

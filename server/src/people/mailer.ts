@@ -71,11 +71,10 @@ export class Mailer {
       return;
     }
     const { signal } = this.#stopping;
-    const onFailure = (error: unknown, attempt: number, isLast: boolean): void =>
-      log[isLast ? "error" : "warn"](
-        { reason: reasonOf(error), attempt },
-        "mail could not be sent",
-      );
+    const onFailure = (error: unknown, attempt: number, isLast: boolean): void => {
+      const level = isLast ? "error" : "warn";
+      log[level]({ reason: reasonOf(error), attempt }, "mail could not be sent");
+    };
     const posted = retry({ ...sendPolicy, clock, signal, onFailure }, () =>
       this.send(mail),
     ).finally(() => this.#posted.delete(posted));

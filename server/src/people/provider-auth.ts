@@ -73,7 +73,8 @@ export function openProviderAuth(options: ProviderAuthOptions) {
       account: {
         create: {
           async before(account) {
-            const { email = null, by, sessionId = "" } = (await getOAuthState<Visit>()) ?? {};
+            const visit = await getOAuthState<Visit>();
+            const { email = null, by, sessionId = "" } = visit ?? {};
             const providerId = account.providerId as ProviderId;
             const changes = { [providerId]: { old: "none", new: email } };
             // Only a visit that connects an account names the person who began it.
@@ -216,5 +217,6 @@ const nameLengthMax = 100;
 /** The provider's name for a person as one line, or the email address if there is no such name. */
 function nameOf(profileName: unknown, email: unknown): string {
   const text = typeof profileName === "string" ? oneLine(profileName).trim() : "";
-  return (text === "" ? String(email) : text).slice(0, nameLengthMax);
+  const name = text === "" ? String(email) : text;
+  return name.slice(0, nameLengthMax);
 }

@@ -96,10 +96,10 @@ export class ProviderSignIn {
   /** The providers that the operator has set up. */
   offers(): ProviderOffer[] {
     const { oidc, github } = this.#parts.settings;
-    return [
-      ...(oidc === null ? [] : [{ id: "oidc" as const, name: oidc.name }]),
-      ...(github === null ? [] : [{ id: "github" as const, name: github.name }]),
-    ];
+    const offers: ProviderOffer[] = [];
+    if (oidc !== null) offers.push({ id: "oidc", name: oidc.name });
+    if (github !== null) offers.push({ id: "github", name: github.name });
+    return offers;
   }
 
   /**
@@ -270,15 +270,12 @@ export class ProviderSignIn {
     const { db } = this.#parts;
     const done = await db.transaction().execute(async (tx) => {
       const session = await sessionByToken(tx, token);
-      const person = session === undefined ? undefined : await lockPerson(tx, session.person_id);
+      if (session === undefined) throw sessionEnded();
+      const person = await lockPerson(tx, session.person_id);
+      if (person === undefined) throw sessionEnded();
       // `ended` is empty when all sessions of the person were ended a moment ago, this one too.
-      const ended =
-        session === undefined
-          ? []
-          : await deleteSessions(tx, { personId: session.person_id, only: session.id });
-      if (person === undefined || ended.length === 0) {
-        throw sessionEnded();
-      }
+      const ended = await deleteSessions(tx, { personId: person.id, only: session.id });
+      if (ended.length === 0) throw sessionEnded();
       if (person.two_factor_enabled) return this.#parts.challenges.make(tx, person.id);
       return { person, session: await this.#parts.sessions.open(tx, person, { way: id, by }) };
     });

@@ -111,15 +111,13 @@ export class PushJudge {
     const commit = heads.value.get(gitBranch);
     if (commit === undefined) return { ok: false, reason: `${gitRepo} has no branch ${gitBranch}` };
     // Meanwhile a build of the app may have found out which commit it builds.
-    const {
-      built_sha: builtCommit,
-      seen_sha,
-      same_sha,
-    } = (await store.readPushedApp(db, row.id)) ?? row;
-    const same = same_sha ?? builtCommit;
+    const latestRow = (await store.readPushedApp(db, row.id)) ?? row;
+    const builtCommit = latestRow.built_sha;
+    const same = latestRow.same_sha ?? builtCommit;
+    const wasSeen = commit === latestRow.seen_sha || commit === builtCommit;
     // A replayed event is judged again, even if its commit was seen before.
     const isReplay = deliveries.some((one) => one.replay_of !== null);
-    const isSeen = !isReplay && (commit === seen_sha || commit === builtCommit);
+    const isSeen = wasSeen && !isReplay;
     const delivery = deliveries.find((one) => one.commit_sha === commit && one.message !== null);
     // Null: not known. Before the first build everything counts as touched.
     const isTouched = builtCommit === null ? true : areTouched(deliveries, same);
@@ -131,7 +129,8 @@ export class PushJudge {
       isTouched,
       same,
     };
-    if (isSeen || (delivery !== undefined && isTouched !== null)) return { ok: true, value: known };
+    const areFactsKnown = delivery !== undefined && isTouched !== null;
+    if (isSeen || areFactsKnown) return { ok: true, value: known };
     const isComparable = isTouched === null && sharedPaths !== null;
     const folders = [gitPath, ...(sharedPaths ?? [])];
     const comparison = { commit, older: isComparable ? builtCommit : null, folders };

@@ -148,7 +148,8 @@ export function authorization(
   // A credential with a user name is an app password of Bitbucket. Access tokens have the name
   // "x-token-auth", which only git uses.
   if (kind === "bitbucket" && username !== null && username !== "x-token-auth") {
-    return { authorization: `Basic ${Buffer.from(`${username}:${token}`).toString("base64")}` };
+    const pair = Buffer.from(`${username}:${token}`).toString("base64");
+    return { authorization: `Basic ${pair}` };
   }
   return { authorization: `Bearer ${token}` };
 }
