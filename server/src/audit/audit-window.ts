@@ -21,10 +21,8 @@ export function windowOf(
 ): AuditWindow | null {
   const now = instantOfMs(nowMs);
   if (from !== null && isAfter(from, to ?? now)) {
-    throw new Fault(
-      "invalid",
-      `from is after to${to === null ? ", which is now when it is left out" : ""}.`,
-    );
+    const meaning = to === null ? ", which is now when it is left out" : "";
+    throw new Fault("invalid", `from is after to${meaning}.`);
   }
   const oldestKept = instantOfMs(nowMs - retentionDays * dayMs);
   const start = from !== null && isAfter(from, oldestKept) ? from : oldestKept;

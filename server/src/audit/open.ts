@@ -32,8 +32,10 @@ type Parts = Foundation & {
 export function openAudit(settings: AuditSettings, parts: Parts) {
   const { db, log, lifecycle, clock, planDaysOf, signer } = parts;
   // Entries without a project, and projects whose plan sets no days, follow the settings.
-  const retentionOf: RetentionOf = (projectId) =>
-    (projectId === null ? null : planDaysOf(projectId)) ?? settings.auditRetentionDays;
+  const retentionOf: RetentionOf = (projectId) => {
+    const planDays = projectId === null ? null : planDaysOf(projectId);
+    return planDays ?? settings.auditRetentionDays;
+  };
   const chain = new AuditChain({ db, clock, log, signer });
   lifecycle.onStart(() => chain.start());
   lifecycle.onClose("audit checkpoints", () => chain.stop());

@@ -15,14 +15,15 @@ export type ShownEntry = Readonly<
 /** A row as readers see it. */
 export function showEntry(row: AuditRow): ShownEntry {
   // A failed request without a resource of its own is recorded with an empty id, shown as null.
-  const { resource_type: type, resource_id: id, resource_name: name } = row;
+  const { resource_type: type, resource_name: name } = row;
+  const id = row.resource_id === "" ? null : row.resource_id;
   return {
     id: String(row.id),
     timestamp: timeOfMicros(row.at_micros),
     action: row.action,
     actor: { type: row.actor_type as ActorType, id: row.actor_id, name: row.actor_name },
     outcome: row.outcome,
-    resource: type === null ? null : { type, id: id === "" ? null : id, name },
+    resource: type === null ? null : { type, id, name },
     requestId: row.request_id,
     address: row.address,
     userAgent: row.user_agent,

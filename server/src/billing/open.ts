@@ -30,7 +30,7 @@ import { StatementQueries } from "./statements/statement-queries.ts";
 import type { MeterStep } from "./usage/meter-step.ts";
 import { Meter } from "./usage/meter.ts";
 import { readPrices } from "./usage/price-file.ts";
-import { builtInPrices, priceAt, type PriceOf } from "./usage/prices.ts";
+import { builtInPrices, priceAt, type PriceOf, type Prices } from "./usage/prices.ts";
 import { UsageQueries } from "./usage/usage-queries.ts";
 
 export type PlanSettings = {
@@ -147,12 +147,7 @@ export function openBilling(settings: BillingSettings, parts: BillingParts) {
   const { budgets, onPosted } = openBudgets(parts);
   const { pricesFile } = settings;
   const intervalMs = settings.meteringSeconds * 1000;
-  const prices =
-    pricesFile === null
-      ? builtInPrices
-      : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) =>
-          readPrices(text, computeTypes),
-        );
+  const prices = pricesFile === null ? builtInPrices : readPricesFile(pricesFile);
   const meter = new Meter({
     db,
     clock,
@@ -233,4 +228,8 @@ function allowanceOf(
     },
     onChange: (listener) => cache.onChange(listener),
   };
+}
+
+function readPricesFile(file: string): Prices {
+  return readOperatorFile("SLIPWAY_PRICES_FILE", file, (text) => readPrices(text, computeTypes));
 }

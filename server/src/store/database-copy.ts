@@ -190,7 +190,8 @@ export async function openFill(
           await finished(rows.resume());
           return;
         }
-        await copyInto(client.query(copyFrom(`copy ${listed(client, table)} from stdin`)), rows);
+        const copying = client.query(copyFrom(`copy ${listed(client, table)} from stdin`));
+        await copyInto(copying, rows);
       },
       commit: async () => {
         for (const { name, numbered } of content.tables) {

@@ -47,8 +47,12 @@ export class DatabaseCounts {
   readonly onEvent = (event: LogEvent): void => {
     if (event.level !== "error") return;
     const { error } = event;
-    this.errors.count(
-      error instanceof DatabaseError ? (error.code ?? "").slice(0, 2) : "connection",
-    );
+    if (error instanceof DatabaseError) this.errors.count(classOf(error));
+    else this.errors.count("connection");
   };
+}
+
+/** The class of an error of PostgreSQL: the first two characters of its code. */
+function classOf({ code = "" }: DatabaseError): string {
+  return code.slice(0, 2);
 }

@@ -6,6 +6,7 @@ import { hostname } from "node:os";
 import type { Client } from "pg";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
+import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { platformLock } from "./advisory-locks.ts";
@@ -87,8 +88,8 @@ export class DatabaseLock {
     try {
       await client.query("select pg_advisory_lock($1)", [platformLock]);
     } catch (error) {
-      if (!(error instanceof Error && "code" in error && error.code === lockNotAvailable))
-        throw error;
+      const isTaken = error instanceof Error && errorCode(error) === lockNotAvailable;
+      if (!isTaken) throw error;
       throw await this.#refusal(client, error);
     }
     const { rows } = await client.query<Session>(ownSession);
@@ -139,18 +140,19 @@ async function findHolder(client: Client): Promise<Holder | undefined> {
   );
   const [lock] = rows;
   if (lock === undefined) return undefined;
-  const found = lock.has_table
-    ? await client.query<{ host: string; pid: number; data_dir: string }>(
-        "select host, pid, data_dir from instances where connection_pid = $1 order by locked_at desc limit 1",
-        [lock.pid],
-      )
-    : undefined;
-  const row = found?.rows[0];
-  const name =
-    row === undefined
-      ? "one that is just starting"
-      : `process ${row.pid} on host ${row.host}, data folder ${row.data_dir}`;
-  return { connectionPid: lock.pid, name };
+  const name = lock.has_table ? await nameOfHolder(client, lock.pid) : undefined;
+  return { connectionPid: lock.pid, name: name ?? "one that is just starting" };
+}
+
+/** Names the platform with this connection; undefined: it has not announced itself. */
+async function nameOfHolder(client: Client, connectionPid: number): Promise<string | undefined> {
+  const { rows } = await client.query<{ host: string; pid: number; data_dir: string }>(
+    "select host, pid, data_dir from instances where connection_pid = $1 order by locked_at desc limit 1",
+    [connectionPid],
+  );
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  return `process ${row.pid} on host ${row.host}, data folder ${row.data_dir}`;
 }
 
 function refusalText(holder: Holder | undefined): string {

@@ -24,6 +24,11 @@ const answerMsMax = 500;
  * After the time changes, lease ends are compared with the old time until every lease was extended.
  */
 const leaseHoldMs = 120_000;
+/**
+ * The platform's time and the database's may agree at one reading and not at the next, which moves
+ * the time by about `followMs`. Only more than twice that counts as a jump.
+ */
+const jumpMsMin = 2 * followMs;
 
 export type DatabaseTimeOptions = {
   readonly clock: SteadyClock;
@@ -80,18 +85,28 @@ export class DatabaseTime {
     const databaseMs = this.#databaseTime?.at(monotonicMs) ?? platformMs;
     // The platform's time counts while the database's clock agrees with it.
     const agreedMs = Math.abs(databaseMs - platformMs) <= followMs ? platformMs : databaseMs;
-    // How far the time has moved away from monotonic time since the last reading.
-    const byMs =
-      this.#lastMs === 0 ? 0 : agreedMs - this.#lastMs - (monotonicMs - this.#lastMonotonicMs);
-    // The platform's time and the database's may agree at one reading and not at the next, which
-    // moves the time by about `followMs`. Only more than twice that counts as a jump.
-    if (Math.abs(byMs) > 2 * followMs) this.#jump = { byMs, untilMs: monotonicMs + leaseHoldMs };
+    const movedMs = this.#movedMs(agreedMs, monotonicMs);
+    if (Math.abs(movedMs) > jumpMsMin)
+      this.#jump = { byMs: movedMs, untilMs: monotonicMs + leaseHoldMs };
+    const isJumpBack = movedMs < -jumpMsMin;
     // Small corrections never move the time backwards.
-    const nowMs = byMs < -2 * followMs ? agreedMs : Math.max(agreedMs, this.#lastMs);
+    const nowMs = isJumpBack ? agreedMs : Math.max(agreedMs, this.#lastMs);
     this.#lastMs = nowMs;
     this.#lastMonotonicMs = monotonicMs;
-    const jumpMs = this.#jump !== null && monotonicMs < this.#jump.untilMs ? this.#jump.byMs : 0;
-    return { now: timeText(nowMs), leases: timeText(nowMs - jumpMs) };
+    return { now: timeText(nowMs), leases: timeText(nowMs - this.#jumpMs(monotonicMs)) };
+  }
+
+  /** How far the last jump has moved the time; 0 once lease ends are compared with the new time. */
+  #jumpMs(monotonicMs: number): number {
+    if (this.#jump === null || monotonicMs >= this.#jump.untilMs) return 0;
+    return this.#jump.byMs;
+  }
+
+  /** How far the time has moved away from monotonic time since the last reading. */
+  #movedMs(agreedMs: number, monotonicMs: number): number {
+    if (this.#lastMs === 0) return 0;
+    const passedMs = monotonicMs - this.#lastMonotonicMs;
+    return agreedMs - this.#lastMs - passedMs;
   }
 
   /**

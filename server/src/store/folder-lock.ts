@@ -144,8 +144,10 @@ function isBusy(error: unknown): boolean {
 
 function readPid(pidFile: string): number | null {
   try {
-    // An empty file gives 0, and so null.
-    return Number(/^\d+/.exec(readFileSync(pidFile, "utf8"))?.[0] ?? 0) || null;
+    // The file may still be empty.
+    const [digits = "0"] = /^\d+/.exec(readFileSync(pidFile, "utf8")) ?? [];
+    const pid = Number(digits);
+    return pid === 0 ? null : pid;
   } catch {
     // The holder has the lock and is about to write the file.
     return null;

@@ -70,17 +70,14 @@ export class KeptConnection {
   async #run(first: Client): Promise<void> {
     const { log, purpose } = this.#options;
     const { signal } = this.#stopping;
+    let client: Client | undefined = first;
     // Each round watches one connection until it breaks.
-    for (
-      let client: Client | undefined = first;
-      !signal.aborted;
-      client = await this.#reconnect()
-    ) {
-      if (client === undefined) return;
+    while (client !== undefined && !signal.aborted) {
       await this.#watch(client);
       this.#client = undefined;
       await client.end().catch(() => undefined);
       if (!signal.aborted) log.warn(`the connection for ${purpose} broke; connecting again`);
+      client = await this.#reconnect();
     }
   }
 
@@ -90,7 +87,8 @@ export class KeptConnection {
     const { signal } = this.#stopping;
     const clock = this.#clock;
     // Pauses first: the server may break each connection as soon as it accepts it.
-    await clock.sleep(backoffMs(connectRetry, 1, clock.random()), signal).catch(() => undefined);
+    const pauseMs = backoffMs(connectRetry, 1, clock.random());
+    await clock.sleep(pauseMs, signal).catch(() => undefined);
     const onFailure = (error: unknown, attempt: number): void =>
       log.warn({ err: error, attempt }, `no connection for ${purpose}`);
     const client = await retry({ ...connectRetry, clock, signal, onFailure }, () =>

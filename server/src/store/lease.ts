@@ -180,7 +180,8 @@ export class Leases<Name extends LeasedTable> {
     const { leaseMs, log, table } = this.#options;
     // The last quarter of the time is left for the worker to end its work.
     const quarterMs = leaseMs / 4;
-    let endMs = this.#clock.monotonicMs() + leaseMs - quarterMs;
+    const renewableMs = leaseMs - quarterMs;
+    let endMs = this.#clock.monotonicMs() + renewableMs;
     const remainingMs = (): number => endMs - this.#clock.monotonicMs();
     // A timer has whole milliseconds, so there is no pause of less than one.
     while (remainingMs() > 1) {
@@ -190,16 +191,14 @@ export class Leases<Name extends LeasedTable> {
       const requestedMs = this.#clock.monotonicMs();
       // A process that stood still, together with its work, tries once more: perhaps nobody has
       // taken the row meanwhile.
-      if (requestedMs - dueMs > quarterMs / 2) endMs = Math.max(endMs, requestedMs + quarterMs);
+      const lateMs = requestedMs - dueMs;
+      if (lateMs > quarterMs / 2) endMs = Math.max(endMs, requestedMs + quarterMs);
+      // The database may take longer than the lease lasts; its answer is then useless.
+      const answerWaitMs = Math.max(0, remainingMs());
       try {
-        // The database may take longer than the lease lasts; its answer is then useless.
-        const isHeld = await withDeadline(
-          this.#clock,
-          Math.max(0, remainingMs()),
-          this.renew(lease),
-        );
+        const isHeld = await withDeadline(this.#clock, answerWaitMs, this.renew(lease));
         // A lost lease ends the loop: `requestedMs` has passed.
-        endMs = isHeld ? requestedMs + leaseMs - quarterMs : requestedMs;
+        endMs = isHeld ? requestedMs + renewableMs : requestedMs;
       } catch (error) {
         log.warn({ err: error, table, id: lease.id }, "a lease could not be extended");
       }

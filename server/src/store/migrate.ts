@@ -100,8 +100,9 @@ export function planMigrations(
         `The migration ${row.name} was changed after it was applied to this database. Start the version that applied it, or use an empty database.`,
       );
     }
+    const lack = file === undefined ? "does not know" : `does not have before ${file.name}`;
     throw new CannotStart(
-      `The database has the migration ${row.name}, which this version ${file ? `does not have before ${file.name}` : "does not know"}: it was used by a newer or another version. Start that version.`,
+      `The database has the migration ${row.name}, which this version ${lack}: it was used by a newer or another version. Start that version.`,
     );
   }
   return files.slice(applied.length);

@@ -4,6 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
+import { errorCode } from "#lib/error-code.ts";
 import { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
@@ -60,11 +61,9 @@ function readKeyFile(path: string): string[] | null {
   try {
     text = readFileSync(path, "utf8").trim();
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null;
-    throw new CannotStart(
-      `The secret key cannot be read from ${path}: ${error instanceof Error ? error.message : String(error)}.`,
-      { cause: error },
-    );
+    if (errorCode(error) === "ENOENT") return null;
+    const why = error instanceof Error ? error.message : String(error);
+    throw new CannotStart(`The secret key cannot be read from ${path}: ${why}.`, { cause: error });
   }
   // The first key seals; the others only open what was sealed before a rotation.
   const keys = text.split(",").map((key) => key.trim());

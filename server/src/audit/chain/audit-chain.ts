@@ -84,12 +84,12 @@ export class AuditChain {
   async checkpoint(projectId: ProjectId | null): Promise<format.ChainPosition> {
     const { db } = this.#options;
     const chain = chainOf(projectId);
-    let endAtCall: number | undefined;
+    // Without an unsigned end, the last signature covers the chain, whatever its number is.
+    let endAtCall = 0;
     for (let tries = 0; tries < signTriesMax; tries++) {
       const [end] = await listOpenEnds(db, { chain, limit: 1 });
+      if (tries === 0 && end !== undefined) endAtCall = end.number;
       if (end !== undefined) await this.#sign(end);
-      // Without an unsigned end, the last signature covers the chain, whatever its number is.
-      endAtCall ??= end?.number ?? 0;
       const signed = (await readSigned(db, chain)) ?? format.chainBegin;
       if (signed.number >= endAtCall) return signed;
       // A concurrent signer was faster, but had read an earlier end. The next try signs the rest.

@@ -18,11 +18,12 @@ export function canonicalText(value: JsonValue): string {
   if (typeof value === "number") return plainDecimal(value);
   if (value === null || typeof value === "boolean") return String(value);
   if (isList(value)) return `[${value.map(canonicalText).join(", ")}]`;
-  let text = "";
-  for (const name of Object.keys(value).sort(compareNames)) {
-    text += `${text === "" ? "" : ", "}${JSON.stringify(name)}: ${canonicalText(value[name] ?? null)}`;
-  }
-  return `{${text}}`;
+  const names = Object.keys(value).sort(compareNames);
+  const members = names.map((name) => {
+    const text = canonicalText(value[name] ?? null);
+    return `${JSON.stringify(name)}: ${text}`;
+  });
+  return `{${members.join(", ")}}`;
 }
 
 /** Narrows the type also for read-only arrays, which `Array.isArray` does not. */

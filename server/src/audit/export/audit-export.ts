@@ -110,7 +110,8 @@ export class AuditExport {
       const checkpoints = await auditChain.checkpoints(db, numbers);
       // The stub is read after the batch: if retention has not come this far by then, the batch is
       // complete. Verification finds entries that were removed in other ways.
-      if (((await readStub(db, chain))?.number ?? 0) > after) {
+      const stub = await readStub(db, chain);
+      if (stub !== undefined && stub.number > after) {
         throw new Error(`entry ${after + 1} of ${chain} was removed while it was exported`);
       }
       if (last === undefined) return;
@@ -190,15 +191,17 @@ function textOf(lines: readonly ExportLine[]): string {
 /** The size of the next batch, if its entries are similar to these. */
 function nextLimit(rows: readonly store.LinkedRow[]): number {
   const length = rows.reduce((sum, row) => sum + lengthOf(row), 0);
-  // The next entries may be much longer, so a batch is at most four times as large as the last one.
   const fitting = Math.round((rows.length * batchLength) / Math.max(1, length));
-  return Math.min(batchEntries.max, Math.max(batchEntries.min, Math.min(fitting, 4 * rows.length)));
+  // The next entries may be much longer, so a batch is at most four times as large as the last one.
+  const careful = Math.min(fitting, 4 * rows.length);
+  return Math.min(batchEntries.max, Math.max(batchEntries.min, careful));
 }
 
 /** Estimates the length of a row's line in characters, without building the line. */
 function lengthOf({ changes, reason }: store.LinkedRow): number {
+  const changesLength = changes === null ? 0 : JSON.stringify(changes).length;
   // The other fields of a line have about 500 characters.
-  return 500 + (reason?.length ?? 0) + (changes === null ? 0 : JSON.stringify(changes).length);
+  return 500 + (reason?.length ?? 0) + changesLength;
 }
 
 function filterOf({ from, to, action, actorId, outcome }: ExportWish): ExportFilter | null {

@@ -93,14 +93,13 @@ export class ForwardingUseCases {
   ): Promise<Secret | null> {
     const { projectId, wish, before } = change;
     const id = before?.id ?? randomUUID();
-    const newSecret =
-      wish.secret === undefined && before === undefined ? makeWebhookSecret() : null;
+    const needsSecret = wish.secret === undefined && before === undefined;
+    const newSecret = needsSecret ? makeWebhookSecret() : null;
     const secret = wish.secret ?? newSecret;
     // Without a secret in the wish, the existing one stays.
-    const sealed =
-      secret === null
-        ? (before?.secret_sealed ?? null)
-        : this.#parts.sealer.seal(secret.reveal(), forwardingSecretContext(id));
+    let sealed = before?.secret_sealed ?? null;
+    if (secret !== null)
+      sealed = this.#parts.sealer.seal(secret.reveal(), forwardingSecretContext(id));
     if (before !== undefined) {
       await store.changeProjectForwarding(tx, { id, url: wish.url, secret_sealed: sealed });
       return newSecret;

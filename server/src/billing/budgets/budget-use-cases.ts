@@ -139,5 +139,6 @@ function shownOf({
 }
 
 function noBudget({ appId }: store.BudgetScope): Fault {
-  return new Fault("not_found", `The ${appId === null ? "project" : "app"} has no budget.`);
+  const owner = appId === null ? "project" : "app";
+  return new Fault("not_found", `The ${owner} has no budget.`);
 }

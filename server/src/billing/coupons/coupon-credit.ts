@@ -1,9 +1,9 @@
 // The remaining credit of an applied coupon: at the start of a month, before any usage, and now.
 // The credit now is the credit at the start minus the month's discounts. Pure.
-import { boundsOf, periodOf, type Period } from "#billing/period.ts";
+import { periodOf, type Period } from "#billing/period.ts";
 import { minus, nothing, type Money } from "#lib/money.ts";
 import { isCredit } from "./coupon.ts";
-import { periodsMax, type AppliedCoupon, type UsageSettlement } from "./settle.ts";
+import { isInForceIn, periodsMax, type AppliedCoupon, type UsageSettlement } from "./settle.ts";
 
 /** The inputs: the applied coupons of a project, their discounts so far, and the time. */
 export type CreditOf = {
@@ -42,11 +42,9 @@ function offerAtBegin(
   { base, drawn }: UsageSettlement,
 ): Money {
   const none = nothing(base.currency);
-  const { discount, appliedAtMs, expiresAtMs } = coupon;
-  const { fromMs, toMs } = boundsOf(period);
-  const isInForce = appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs);
-  if (discount.kind === "percentage" || discount.amount.currency !== none.currency || !isInForce)
-    return none;
+  const { discount } = coupon;
+  if (discount.kind === "percentage" || discount.amount.currency !== none.currency) return none;
+  if (!isInForceIn(coupon, period)) return none;
   const earlier = drawn.filter((draw) => draw.applicationId === coupon.id && draw.period < period);
   // Other coupons have their whole amount in each month, until their months are used up.
   if (!isCredit(coupon)) return earlier.length < periodsMax(coupon) ? discount.amount : none;
@@ -63,21 +61,16 @@ function isDrawingApplication(
   { applied, settlement, nowMs }: CreditOf,
 ): boolean {
   const same = applied.filter(({ couponId }) => couponId === coupon.couponId);
-  const drawers = new Set(
-    settlement.drawn
-      .filter((draw) => draw.period === period)
-      .map(({ applicationId }) => applicationId),
-  );
-  // Applications that have not ended come first, then the oldest.
-  const candidates = same
+  const draws = settlement.drawn.filter((draw) => draw.period === period);
+  const drawers = new Set(draws.map(({ applicationId }) => applicationId));
+  const drawer = same.find(({ id }) => drawers.has(id));
+  if (drawer !== undefined) return drawer.id === coupon.id;
+  const oldestFirst = same
     .filter((application) => offerAtBegin(application, period, settlement).micros > 0n)
-    .toSorted(
-      (left, right) =>
-        Number(hasEnded(left, nowMs)) - Number(hasEnded(right, nowMs)) ||
-        left.number - right.number,
-    );
-  const drawing = same.find(({ id }) => drawers.has(id)) ?? candidates[0];
-  return drawing?.id === coupon.id;
+    .toSorted((left, right) => left.number - right.number);
+  // The oldest that has not ended, or else the oldest.
+  const next = oldestFirst.find((one) => !hasEnded(one, nowMs)) ?? oldestFirst[0];
+  return next?.id === coupon.id;
 }
 
 function hasEnded({ expiresAtMs }: AppliedCoupon, nowMs: number): boolean {

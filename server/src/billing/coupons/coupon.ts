@@ -165,12 +165,7 @@ export function usable({ coupon, isApplied, currency, plan, nowMs }: Application
   if (usesMax !== null && uses >= usesMax) {
     return new Fault("not_usable", "The coupon has reached its maximum number of uses.");
   }
-  const names = coupon.plans;
-  // A plan takes all coupons, only those that name it, or none; see `couponRules`.
-  const isForPlan =
-    plan.coupons !== "none" &&
-    (names === null ? plan.coupons === "all" : names.includes(plan.name));
-  if (!isForPlan) {
+  if (!isForPlan(coupon.plans, plan)) {
     return new Fault(
       "not_usable",
       `The coupon is not for projects with the plan "${plan.name}", which this project has.`,
@@ -184,6 +179,13 @@ export function usable({ coupon, isApplied, currency, plan, nowMs }: Application
     );
   }
   return coupon;
+}
+
+/** Whether a plan takes all coupons, only those that name it, or none; see `couponRules`. */
+function isForPlan(namedPlans: readonly string[] | null, plan: Application["plan"]): boolean {
+  if (plan.coupons === "none") return false;
+  if (namedPlans === null) return plan.coupons === "all";
+  return namedPlans.includes(plan.name);
 }
 
 /**

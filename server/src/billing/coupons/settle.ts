@@ -2,7 +2,7 @@
 // records, not on their order or on repeats, so a late record changes earlier results as if it had
 // been there from the start.
 import { getOrInsert } from "#lib/get-or-insert.ts";
-import { periodOf, type Period } from "#billing/period.ts";
+import { boundsOf, periodOf, type Period } from "#billing/period.ts";
 import { assert } from "#lib/assert.ts";
 import { minus, nothing, plus, shareOf, smaller, type Currency, type Money } from "#lib/money.ts";
 import { isCredit, type Discount, type Frequency } from "./coupon.ts";
@@ -115,6 +115,13 @@ function isInForce({ appliedAtMs, expiresAtMs }: AppliedCoupon, atMs: number): b
   return appliedAtMs <= atMs && (expiresAtMs === null || atMs < expiresAtMs);
 }
 
+/** Whether the coupon is in force at some instant of the month. */
+export function isInForceIn(coupon: AppliedCoupon, period: Period): boolean {
+  const { fromMs, toMs } = boundsOf(period);
+  const { appliedAtMs, expiresAtMs } = coupon;
+  return appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs);
+}
+
 /** The discounts so far, while stretches are processed in time order. */
 class Draws {
   readonly #currency: Currency;
@@ -156,7 +163,8 @@ class Draws {
   /** Whether the coupon's frequency allows a discount in the period. */
   #hasPeriod(coupon: AppliedCoupon, period: string): boolean {
     const used = this.#drawn.get(coupon.id);
-    return used?.has(period) === true || (used?.size ?? 0) < periodsMax(coupon);
+    if (used === undefined) return periodsMax(coupon) > 0;
+    return used.has(period) || used.size < periodsMax(coupon);
   }
 
   /** The discount that the coupon gives on the amount, whatever its frequency says. */
@@ -165,12 +173,11 @@ class Draws {
     if (discount.kind === "percentage") return shareOf(charge, discount.rate);
     // Skips a fixed amount in another currency; applying such a coupon is refused.
     if (discount.amount.currency !== this.#currency) return nothing(this.#currency);
-    const used = this.#drawn.get(coupon.id);
-    // A credit has one amount for all months, any other coupon has its amount in each month.
-    const earlier = isCredit(coupon)
-      ? [...(used?.values() ?? [])]
-      : [used?.get(period) ?? nothing(this.#currency)];
-    const rest = earlier.reduce((sum, amount) => minus(sum, amount), discount.amount);
+    let rest = discount.amount;
+    for (const [month, amount] of this.#drawn.get(coupon.id) ?? []) {
+      // A credit has one amount for all months, any other coupon has its amount in each month.
+      if (isCredit(coupon) || month === period) rest = minus(rest, amount);
+    }
     return smaller(charge, rest);
   }
 }

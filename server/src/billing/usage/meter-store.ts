@@ -111,13 +111,19 @@ export async function readSources(
       coreThousandths: BigInt(Math.round(Number(row.cores))),
       gbThousandths: BigInt(Math.round(Number(row.gbs))),
     },
-    // A build that made no environment has no usage, and counts on the day it began. A build
-    // without the end of its environment was interrupted, and has no usage either.
-    startMs: (row.started_at ?? row.began_at).getTime(),
-    endMs: (row.started_at === null ? row.began_at : (row.until_at ?? row.started_at)).getTime(),
+    ...spanOf(row),
     isEnded: row.is_ended,
     known: known.get(row.id) ?? [],
   }));
+}
+
+/** When the source is metered. A span without length has no usage. */
+function spanOf({ began_at, started_at, until_at }: SourceRow): { startMs: number; endMs: number } {
+  // A build that made no environment counts on the day it began.
+  if (started_at === null) return { startMs: began_at.getTime(), endMs: began_at.getTime() };
+  // A build without the end of its environment was interrupted.
+  const endedAt = until_at ?? started_at;
+  return { startMs: started_at.getTime(), endMs: endedAt.getTime() };
 }
 
 /**

@@ -42,5 +42,6 @@ export type Metered = {
 
 /** The pool as text: `provider/region`, without the parts that are null. */
 export function poolOf({ provider, region }: Pick<PricedResources, "provider" | "region">): string {
-  return `${provider ?? ""}${region === null ? "" : `/${region}`}`;
+  const name = provider ?? "";
+  return region === null ? name : `${name}/${region}`;
 }

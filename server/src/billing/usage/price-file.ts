@@ -135,13 +135,11 @@ function readRates(path: string, table: Table, computeTypes: readonly string[]):
   const core = table["cpu_core"];
   const gb = table["memory_gb"];
   const compute = table["compute"];
-  return {
-    ...(core === undefined ? {} : { core: readDecimal(`${path}.cpu_core`, core, perSecond) }),
-    ...(gb === undefined ? {} : { gb: readDecimal(`${path}.memory_gb`, gb, perSecond) }),
-    ...(compute === undefined
-      ? {}
-      : { compute: readCompute(`${path}.compute`, compute, computeTypes) }),
-  };
+  const rates: { -readonly [Resource in keyof Rates]?: Rates[Resource] } = {};
+  if (core !== undefined) rates.core = readDecimal(`${path}.cpu_core`, core, perSecond);
+  if (gb !== undefined) rates.gb = readDecimal(`${path}.memory_gb`, gb, perSecond);
+  if (compute !== undefined) rates.compute = readCompute(`${path}.compute`, compute, computeTypes);
+  return rates;
 }
 
 function readCompute(

@@ -62,13 +62,14 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
   const pools = poolsOf(version, resources);
   const corePrice = firstPrice(pools, ({ core }) => core) ?? version.core;
   const gbPrice = firstPrice(pools, ({ gb }) => gb) ?? version.gb;
+  const poolPrice = firstPrice(pools, (pool) => pool.compute?.get(compute));
   // A compute type without an accelerator, such as CPU, has no price of its own.
-  const acceleratorPrice =
-    firstPrice(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
-  // Billionths for thousandths of a resource, times a factor in thousandths, make 10^-15.
+  const acceleratorPrice = poolPrice ?? version.compute.get(compute) ?? 0n;
   const acceleratorCost = BigInt(gpuCount) * thousand * acceleratorPrice;
   const cost = acceleratorCost + coreThousandths * corePrice + gbThousandths * gbPrice;
-  return cost * (computeTier === "protected" ? version.protectedThousandths : thousand);
+  const factorThousandths = computeTier === "protected" ? version.protectedThousandths : thousand;
+  // Billionths for thousandths of a resource, times a factor in thousandths, make 10^-15.
+  return cost * factorThousandths;
 }
 
 /**

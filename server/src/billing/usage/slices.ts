@@ -59,11 +59,11 @@ export function slicesUpTo(request: SliceRequest): Slice[] {
 /** The end of a slice that begins at `atMs`: the next border, at most the hour's end or `endMs`. */
 function nextCut({ endMs, borders }: SliceRequest, atMs: number): number {
   const hourEndMs = (Math.floor(atMs / hourMs) + 1) * hourMs;
-  const laterBorders = borders.filter((border) => border > atMs);
-  return laterBorders.reduce(
-    (cutMs, border) => Math.min(cutMs, border),
-    Math.min(hourEndMs, endMs),
-  );
+  let cutMs = Math.min(hourEndMs, endMs);
+  for (const border of borders) {
+    if (border > atMs) cutMs = Math.min(cutMs, border);
+  }
+  return cutMs;
 }
 
 /** Whether a slice begins in the same hour as `atMs`, and not after `atMs`. */

@@ -7,9 +7,9 @@ import { pageOf, type Page } from "#lib/page-token.ts";
 import type { AppliedRow } from "#billing/coupons/applied-store.ts";
 import { creditAtBegin, creditNow, type CreditOf } from "#billing/coupons/coupon-credit.ts";
 import { readAccountCurrency } from "#billing/coupons/coupon-store.ts";
-import { drawnIn } from "#billing/coupons/settle.ts";
+import { drawnIn, isInForceIn } from "#billing/coupons/settle.ts";
 import { readLedger, type LedgerTransaction } from "#billing/ledger-store.ts";
-import { boundsOf, daysOf, periodOf, type Period } from "#billing/period.ts";
+import { daysOf, periodOf, type Period } from "#billing/period.ts";
 import { readSnapshot, settledUsage } from "#billing/posting.ts";
 import * as store from "./usage-store.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -55,11 +55,7 @@ export class UsageQueries {
       }),
     );
     const discountMicros = drawnIn(settlement.drawn, period);
-    const { fromMs, toMs } = boundsOf(period);
-    const inForce = applied.filter(
-      ({ appliedAtMs, expiresAtMs }) =>
-        appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs),
-    );
+    const inForce = applied.filter((coupon) => isInForceIn(coupon, period));
     const inputs = { applied, settlement, nowMs: this.#parts.clock.now() };
     const coupons = inForce.map((coupon) => creditOf(coupon, period, inputs));
     return { month: period, currency, sums, discountMicros, coupons };

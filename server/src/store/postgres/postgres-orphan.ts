@@ -7,6 +7,7 @@ import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
+import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
 
 /**
@@ -81,7 +82,7 @@ function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+    if (errorCode(error) !== "ESRCH") throw error;
   }
 }
 
@@ -89,7 +90,7 @@ function readLines(path: string): string[] {
   try {
     return readFileSync(path, "utf8").split("\n");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    if (errorCode(error) === "ENOENT") return [];
     throw error;
   }
 }

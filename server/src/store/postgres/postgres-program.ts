@@ -141,6 +141,21 @@ function asNamedUser(): string[] {
   return ["unshare", "--user", `--map-user=${user}`, `--map-group=${user}`, "--"];
 }
 
+/** PostgreSQL refuses to run as root, so another user runs it. */
+function waysOfRoot(folder: string, root: Way["owner"]): Way[] {
+  return [
+    { name: "in a user namespace", prefix: asNamedUser(), owner: root, spawnAs: {} },
+    { name: `as user nobody in ${folder}`, prefix: [], owner: nobody, spawnAs: nobody },
+    {
+      name: "as user nobody that may pass through all folders",
+      prefix: passThroughPrefix,
+      owner: nobody,
+      // The prefix itself changes the user.
+      spawnAs: {},
+    },
+  ];
+}
+
 /**
  * The ways to run PostgreSQL, the best one first. The order of prefixes matters: the kernel clears
  * the parent-death signal when a process changes its user.
@@ -148,20 +163,8 @@ function asNamedUser(): string[] {
 function waysToRun(folder: string): Way[] {
   // Systems without user ids, such as Windows, have no `getuid`.
   const self = { uid: process.getuid?.() ?? -1, gid: process.getgid?.() ?? -1 };
-  const plain: Way[] =
-    self.uid === 0
-      ? [
-          { name: "in a user namespace", prefix: asNamedUser(), owner: self, spawnAs: {} },
-          { name: `as user nobody in ${folder}`, prefix: [], owner: nobody, spawnAs: nobody },
-          {
-            name: "as user nobody that may pass through all folders",
-            prefix: passThroughPrefix,
-            owner: nobody,
-            // The prefix itself changes the user.
-            spawnAs: {},
-          },
-        ]
-      : [{ name: "as this user", prefix: [], owner: self, spawnAs: {} }];
+  const asSelf: Way = { name: "as this user", prefix: [], owner: self, spawnAs: {} };
+  const plain = self.uid === 0 ? waysOfRoot(folder, self) : [asSelf];
   if (process.platform !== "linux") return plain;
   const diesWithParent = ["setpriv", "--pdeathsig", "INT", "--"];
   return plain.flatMap((way) => [{ ...way, prefix: [...way.prefix, ...diesWithParent] }, way]);
