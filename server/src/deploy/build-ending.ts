@@ -60,10 +60,8 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   if (error instanceof BuildFailed || isRefused) {
     // The advice to build again names this path.
     const hasAdvice = error.message.includes("…/apps/{app}");
-    return end(
-      "build_failure",
-      hasAdvice ? error.message : `${error.message} Fix that, then ${buildAgain}.`,
-    );
+    const reason = hasAdvice ? error.message : `${error.message} Fix that, then ${buildAgain}.`;
+    return end("build_failure", reason);
   }
   return {
     ...end(

@@ -75,6 +75,8 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   });
   if (refusal !== null) return { ok: false, reason: refusal };
   const { runtime, pythonVersion, useUv, baseImage, dockerfilePath, entrypoint } = settings;
+  // New values of secrets may outdate what was built with the old ones, and nothing compares them.
+  const mayHaveNewSecrets = input.isRebuild && settings.buildSecrets.length > 0;
   const plan: BuildPlan = {
     // The order counts in the fingerprint.
     buildId,
@@ -83,9 +85,7 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
     pythonVersion,
     isPythonVersionGiven,
     useUv,
-    // New values of secrets may outdate what was built with the old ones, and nothing compares
-    // them.
-    startsClean: !settings.partialUpload || (input.isRebuild && settings.buildSecrets.length > 0),
+    startsClean: !settings.partialUpload || mayHaveNewSecrets,
     requirements: python.value.lines,
     project: python.value.project,
     ...packages,

@@ -38,20 +38,25 @@ export type OwnerShare = {
  * there, and fits into the share of its project's owner.
  */
 export function claimable({ running, runningMax, working, workingMax }: OwnerShare) {
-  const isSameOwner = sql`${ownerKey(sql`beside.project_id`)} = ${ownerKey(sql`builds.project_id`)}`;
+  const isUnfinished = sql`ended_at is null and not awaits_upload and cancel_requested_at is null`;
+  const mayStart = sql`lease_epoch < ${takesMax} and id <> all(${running}::uuid[])`;
+  const hasOlder = sql`exists (
+    select from builds older
+    where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null
+      and not older.awaits_upload)`;
+  const ownerOfOther = ownerKey(sql`beside.project_id`);
+  const isSameOwner = sql`${ownerOfOther} = ${ownerKey(sql`builds.project_id`)}`;
+  const fitsIntoShare = sql`(
+    select count(*) < ${runningMax} and count(*) filter (where beside.id = any(${working}::uuid[])) < ${workingMax}
+    from builds beside where beside.id = any(${running}::uuid[]) and ${isSameOwner})`;
+  const inProgressOfOwner = sql`(
+    select count(*) from builds beside
+    where beside.ended_at is null and beside.lease_until > lease_clock() and ${isSameOwner})`;
   return {
-    where: sql`ended_at is null and not awaits_upload and cancel_requested_at is null and lease_epoch < ${takesMax}
-      and id <> all(${running}::uuid[]) and not exists (
-      select from builds older
-      where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null
-        and not older.awaits_upload)
-      and (not ${areSeveralOwners} or (
-        select count(*) < ${runningMax} and count(*) filter (where beside.id = any(${working}::uuid[])) < ${workingMax}
-        from builds beside where beside.id = any(${running}::uuid[]) and ${isSameOwner}))`,
+    where: sql`${isUnfinished} and ${mayStart} and not ${hasOlder} and (not ${areSeveralOwners} or ${fitsIntoShare})`,
     // Owners with fewer builds in progress first, so that one with a hundred in the queue does not
     // block all others.
-    order: sql`(select count(*) from builds beside where beside.ended_at is null
-      and beside.lease_until > lease_clock() and ${isSameOwner}), created_at, number`,
+    order: sql`${inProgressOfOwner}, created_at, number`,
   };
 }
 

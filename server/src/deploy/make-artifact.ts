@@ -105,10 +105,8 @@ class ArtifactWork {
 
   /** True when the settings want a build that uses nothing of earlier checkouts and builds. */
   get #isClean(): boolean {
-    const { request } = this.#build.record;
-    const partialUpload =
-      this.#settled === null ? request["partialUpload"] : this.#settled.partialUpload;
-    return partialUpload === false;
+    if (this.#settled !== null) return !this.#settled.partialUpload;
+    return this.#build.record.request["partialUpload"] === false;
   }
 
   /**
@@ -121,16 +119,15 @@ class ArtifactWork {
     const { buildId, projectId, appId, commit, uploadId, request, usualBranch } = record;
     // When no setting names a branch, the usual one counts: that of the live release, or else the
     // repository's default branch.
-    const isBranchUsual = this.#settled === null && (request["gitBranch"] ?? null) === null;
-    const branch = record.branch ?? (isBranchUsual ? usualBranch : null);
+    const requestedBranch = request["gitBranch"] ?? null;
+    const isBranchUsual = this.#settled === null && requestedBranch === null;
+    const fallbackBranch = isBranchUsual ? usualBranch : null;
+    const branch = record.branch ?? fallbackBranch;
+    const sourceSettings = this.#settled ?? requestedSource(request);
     const fetched = await source.fetch({
       projectId,
       buildId,
-      // The branch stands last, so that it takes precedence.
-      settings: {
-        ...(this.#settled ?? requestedSource(request)),
-        ...(branch === null ? {} : { gitBranch: branch }),
-      },
+      settings: branch === null ? sourceSettings : { ...sourceSettings, gitBranch: branch },
       checkoutOf: this.#isClean ? null : appId,
       isBranchGiven: !isBranchUsual || record.branch !== null,
       commit,
@@ -181,7 +178,8 @@ class ArtifactWork {
     for (const warning of [...decided.warnings, ...warnings])
       this.#output.say("plan", `Warning: ${warning}`);
     for (const note of notes) this.#output.say("plan", note);
-    if (uploadId !== null && (settings.gitSubmodules || settings.gitLfs))
+    const usesGitOptions = settings.gitSubmodules || settings.gitLfs;
+    if (uploadId !== null && usesGitOptions)
       this.#output.say(
         "plan",
         "Warning: submodules and lfs below [slipway.git] have no effect on uploaded files.",
@@ -198,21 +196,17 @@ class ArtifactWork {
     const { record, held } = this.#build;
     const { appId, cause } = record;
     const request = { appId, fingerprint, isLasting, held };
-    const earlier =
-      cause === "rebuild" || this.#isClean ? undefined : await reuseArtifact(db, request);
-    const unchanged = "Nothing changed since build";
-    if (
-      earlier !== undefined &&
-      (await builder.isThere(earlier.artifact, { signal: this.#signal }))
-    ) {
-      this.#output.say("release", `${unchanged} ${earlier.buildNumber}: its result is used again.`);
-      return earlier.artifact;
+    const mayReuse = cause !== "rebuild" && !this.#isClean;
+    const earlier = mayReuse ? await reuseArtifact(db, request) : undefined;
+    if (earlier !== undefined) {
+      const { artifact, buildNumber } = earlier;
+      const unchanged = `Nothing changed since build ${buildNumber}`;
+      if (await builder.isThere(artifact, { signal: this.#signal })) {
+        this.#output.say("release", `${unchanged}: its result is used again.`);
+        return artifact;
+      }
+      this.#output.say("release", `${unchanged}, but its result was removed: building it again.`);
     }
-    if (earlier !== undefined)
-      this.#output.say(
-        "release",
-        `${unchanged} ${earlier.buildNumber}, but its result was removed: building it again.`,
-      );
     await this.#build.keep({ fingerprint });
     return null;
   }

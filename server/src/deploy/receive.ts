@@ -33,8 +33,9 @@ const unfinishedMax = 50;
 export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild> {
   const app = await lockAppForChange(tx, build);
   const hasRepository = (app.request as { readonly gitRepo?: string }).gitRepo !== undefined;
+  let upload = build.upload ?? null;
   // Without a repository, the files are those of the given upload, or of the latest one.
-  const upload = build.upload ?? (hasRepository ? null : await uploadFor(tx, build));
+  if (upload === null && !hasRepository) upload = await uploadFor(tx, build);
   return await addBuild(tx, {
     build,
     request: app.request,

@@ -150,10 +150,10 @@ function namesWithVersion(packages: PackageVersions, sign: string): string[] {
     .sort(byName)
     .map(([name, version]) => {
       const plain = version.trim().replace(/^=+\s*/, "");
+      if (isAnyVersion(plain)) return name.trim();
       // A range such as ">=1.2" has its own sign.
-      return isAnyVersion(plain)
-        ? name.trim()
-        : `${name.trim()}${/^[<>!~]/.test(plain) ? "" : sign}${plain}`;
+      const isRange = /^[<>!~]/.test(plain);
+      return isRange ? `${name.trim()}${plain}` : `${name.trim()}${sign}${plain}`;
     });
 }
 

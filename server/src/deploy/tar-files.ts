@@ -71,7 +71,8 @@ export async function zipOfTar(
         throw new Fault("invalid", `The tar has more than ${filesMax} files.`);
       files.add(path);
       // A regular file that everybody may read, and may execute if somebody can in the tar.
-      const mode = ((entry.header.mode ?? 0) & 0o111) === 0 ? 0o100644 : 0o100755;
+      const isExecutable = ((entry.header.mode ?? 0) & 0o111) !== 0;
+      const mode = isExecutable ? 0o100755 : 0o100644;
       const counted = new Transform({
         transform(chunk: Buffer, _encoding, done) {
           guard.passed();
@@ -85,7 +86,8 @@ export async function zipOfTar(
   };
   const parts = [reading, packing(), writing];
   try {
-    await Promise.all(parts.map((part) => part.catch((error: unknown) => endAll(error, stop))));
+    const partsEndingAll = parts.map((part) => part.catch((error: unknown) => endAll(error, stop)));
+    await Promise.all(partsEndingAll);
   } catch {
     // The first failure ends the other parts, whose errors say nothing. They all must have stopped
     // writing before this function ends.
@@ -167,7 +169,8 @@ function pathOf({ header: { name, type } }: Entry, files: ReadonlySet<string>): 
     throw new Fault("invalid", `${shown} in the tar is neither a file nor a folder.`);
   }
   const path = storedPath(name);
-  if (path === null || (path === "" && !isFolder)) {
+  const isUsable = path !== null && (path !== "" || isFolder);
+  if (!isUsable) {
     throw new Fault("invalid", `The tar holds a file with a name that cannot be stored: ${shown}.`);
   }
   if (files.has(path)) throw new Fault("invalid", `The tar holds ${shown} twice.`);
@@ -179,7 +182,6 @@ function refusalOf(error: unknown): unknown {
   const isSystemError = error instanceof Error && "syscall" in error;
   if (error instanceof Fault || isSystemError) return error;
   const text = error instanceof Error ? error.message : String(error);
-  return new Fault("invalid", `The tar cannot be read: ${text.slice(0, 300).replace(/\.$/, "")}.`, {
-    cause: error,
-  });
+  const why = text.slice(0, 300).replace(/\.$/, "");
+  return new Fault("invalid", `The tar cannot be read: ${why}.`, { cause: error });
 }

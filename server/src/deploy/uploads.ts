@@ -265,7 +265,8 @@ export class Uploads {
   #requireSpace({ from, length, size }: Part): void {
     const { bytesMax, disk } = this.#options;
     // A part of unknown length counts as empty here: `#store` checks each of its chunks.
-    const expectedSize = size ?? from + (length ?? 0);
+    const endOfPart = from + (length ?? 0);
+    const expectedSize = size ?? endOfPart;
     if (expectedSize > bytesMax) throw tooLarge(bytesMax);
     const refusal = disk.buildRefusal();
     const free = disk.freeSpace.bytes - disk.freeSpace.reserveBytes;
@@ -358,14 +359,10 @@ export async function collectUploads(
 /** The part that a request sends. Throws `Fault("invalid")` for headers that contradict it. */
 function partOf(range: string | null, length: number | null): Part {
   if (range === null) return { from: 0, length, size: length };
-  const [first, last, size] = (rangeForm.exec(range) ?? []).slice(1).map(Number);
-  if (
-    first === undefined ||
-    last === undefined ||
-    size === undefined ||
-    last < first ||
-    last >= size
-  ) {
+  const match = rangeForm.exec(range);
+  const [first = 0, last = 0, size = 0] = match?.slice(1).map(Number) ?? [];
+  const isRange = match !== null && first <= last && last < size;
+  if (!isRange) {
     throw new Fault(
       "invalid",
       "Content-Range must be of the form bytes {first}-{last}/{size}, such as bytes 0-999/5000.",

@@ -141,7 +141,9 @@ export class Git {
       environment: this.#environment,
       signal,
       timeoutMs: 10_000,
-      onLine: (_stream, line) => (text += line),
+      onLine: (_stream, line) => {
+        text += line;
+      },
     });
     return /^git version (\d+(?:\.\d+)+)/.exec(text)?.[1] ?? null;
   }

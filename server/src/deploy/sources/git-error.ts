@@ -103,7 +103,8 @@ export function explainGitFailure(failure: GitFailure): string {
   const rule = rules.find(({ form }) => form.test(unquoted));
   if (rule !== undefined) return rule.sentence(failure);
   const line = failingLine(failure.output).slice(0, 300);
-  return `git could not fetch ${failure.repository}${line === "" ? "." : `: ${line}`}`;
+  const end = line === "" ? "." : `: ${line}`;
+  return `git could not fetch ${failure.repository}${end}`;
 }
 
 /** True when a fetch has failed because the branch does not exist. */
@@ -134,9 +135,10 @@ function refused(failure: GitFailure): string {
   const isAddress = repository.includes("://");
   const where = host === "" || isAddress ? "" : ` on ${host}`;
   const correct = correctAddress(failure);
-  return hasCredential
-    ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. ${correct}, or the credential (PUT …/git-credentials/{host}) and ${buildAgain}.`
-    : `${repository}${where} does not exist, or it is private: this project has no git credential for ${host === "" ? "it" : host}. ${correct}, or add a credential (PUT …/git-credentials/{host}) and ${buildAgain}.`;
+  if (hasCredential)
+    return `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. ${correct}, or the credential (PUT …/git-credentials/{host}) and ${buildAgain}.`;
+  const hostName = host === "" ? "it" : host;
+  return `${repository}${where} does not exist, or it is private: this project has no git credential for ${hostName}. ${correct}, or add a credential (PUT …/git-credentials/{host}) and ${buildAgain}.`;
 }
 
 function correctAddress({ isSubmodule = false }: GitFailure): string {

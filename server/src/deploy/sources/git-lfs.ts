@@ -262,7 +262,8 @@ class LfsDownload {
     if (this.#base.protocol === "https:" && url.protocol !== "https:")
       throw new OutwardRefused("it is not offered over https");
     const { hostAgents, otherAgents } = this.#parts;
-    return (url.origin === this.#base.origin ? hostAgents : otherAgents).of(url.protocol);
+    const agents = url.origin === this.#base.origin ? hostAgents : otherAgents;
+    return agents.of(url.protocol);
   }
 }
 

@@ -22,7 +22,7 @@ type LinkRequest = {
   /** Runs git, and ends it when the app's folder becomes too large. */
   readonly git: (
     args: readonly string[],
-    options?: { onOutput?: GitRun["onOutput"] },
+    options?: { onOutput?: NonNullable<GitRun["onOutput"]> },
   ) => Promise<GitResult>;
 };
 

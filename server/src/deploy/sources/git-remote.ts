@@ -222,26 +222,22 @@ export class GitRemote {
         author: commitText(author, "author"),
         message: commitText(lines.join("\n").trim(), "message"),
       };
-      if (
-        comparison.older === null ||
-        !(await question.fetch(comparison.older, "refs/slipway/older")).isOk
-      ) {
-        return { ok: true, value: { ...facts, isTouched: null } };
-      }
+      const incomparable = { ok: true, value: { ...facts, isTouched: null } } as const;
+      if (comparison.older === null) return incomparable;
+      const fetchedOlder = await question.fetch(comparison.older, "refs/slipway/older");
+      if (!fetchedOlder.isOk) return incomparable;
       // The id of a folder's contents, or of a file's; "" if the commit does not have the path.
       const treeOf = async (ref: string, folder: string): Promise<string> => {
         const tree = `${ref}:${folder}`;
         const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", tree];
         return (await question.run(args)).output;
       };
-      let isTouched = false;
       for (const folder of comparison.folders) {
-        // `||=`: when one folder differs, git is not asked about the others.
-        isTouched ||=
-          (await treeOf("refs/slipway/newer", folder)) !==
-          (await treeOf("refs/slipway/older", folder));
+        const newer = await treeOf("refs/slipway/newer", folder);
+        const older = await treeOf("refs/slipway/older", folder);
+        if (newer !== older) return { ok: true, value: { ...facts, isTouched: true } };
       }
-      return { ok: true, value: { ...facts, isTouched } };
+      return { ok: true, value: { ...facts, isTouched: false } };
     });
   }
 
@@ -410,14 +406,14 @@ function questionTo(
         ],
         { isRemote: true, timeoutMs: ms },
       ),
-    explain: ({ end, errorOutput }) =>
-      end.kind === "timeout"
-        ? `${url.host} did not answer in time.`
-        : explainGitFailure({
-            repository,
-            host: url.host,
-            hasCredential: credential !== null,
-            output: errorOutput,
-          }),
+    explain: ({ end, errorOutput }) => {
+      if (end.kind === "timeout") return `${url.host} did not answer in time.`;
+      return explainGitFailure({
+        repository,
+        host: url.host,
+        hasCredential: credential !== null,
+        output: errorOutput,
+      });
+    },
   };
 }

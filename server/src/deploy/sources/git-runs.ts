@@ -82,10 +82,8 @@ export class GitRuns {
       throw new BuildFailed(explainGitFailure({ ...namesOf(fetch), output: "died of signal 24" }));
     }
     // The shell that starts git exits with 127 when it does not find git.
-    if (
-      result.end.kind === "not_started" ||
-      (result.end.kind === "exited" && result.end.exitCode === 127)
-    ) {
+    const isNotFound = result.end.kind === "exited" && result.end.exitCode === 127;
+    if (result.end.kind === "not_started" || isNotFound) {
       throw new BuildFailed(
         "git is not installed on the build machine; the operator has to install it.",
       );

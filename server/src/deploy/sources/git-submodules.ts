@@ -102,8 +102,13 @@ async function readModules(
       return [entry.slice(0, end).trim(), entry.slice(end + 1)] as const;
     }),
   );
-  const paths = [...values].filter(([key]) => key.endsWith(".path"));
-  return new Map(paths.map(([key, path]) => [path, values.get(key.replace(/path$/, "url")) ?? ""]));
+  const urls = new Map<string, string>();
+  for (const [key, path] of values) {
+    if (!key.endsWith(".path")) continue;
+    const urlKey = key.replace(/path$/, "url");
+    urls.set(path, values.get(urlKey) ?? "");
+  }
+  return urls;
 }
 
 /** Where a submodule is fetched from. Throws `BuildFailed` for an address that is not allowed. */

@@ -139,14 +139,17 @@ export class TreeReader {
     if (path.length - path.lastIndexOf(47) - 1 > nameBytesMax) {
       return `it contains a file or folder whose name is longer than ${nameBytesMax} bytes`;
     }
-    if (this.#files > filesMax) return `it contains more than ${this.#bound(`${filesMax} files`)}`;
-    if (this.#folders > filesMax)
-      return `it contains more than ${this.#bound(`${filesMax} folders`)}`;
+    if (this.#files > filesMax) return this.#moreThan(`${filesMax} files`);
+    if (this.#folders > filesMax) return this.#moreThan(`${filesMax} folders`);
     if (this.#links.length > linksMax) return `it contains more than ${linksMax} symbolic links`;
     if (this.#listingBytes > listingBytesMax) return "the paths of its files are too long in total";
     if (this.#bytes <= bytesMax) return null;
     const max = this.#bound(`${Math.round(bytesMax / 1_000_000)} MB`);
     return `its files are larger than ${max} in total (SLIPWAY_GIT_SIZE_MB)`;
+  }
+
+  #moreThan(max: string): string {
+    return `it contains more than ${this.#bound(max)}`;
   }
 
   #bound(max: string): string {

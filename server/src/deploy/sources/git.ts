@@ -205,11 +205,7 @@ export class GitSource implements Source {
       request.log("source", "platform", `Looking for the commit ${digits} of ${repository} …`);
       const apart = await this.#runs.apart(fetch, { name: "commits" });
       await this.#runs.run(apart, ["init", "--quiet", "--template="]);
-      // With `onOutput`, git only lists commits that it has. All else fetches, so it is measured.
-      const run: RunGit = (args, { onOutput } = {}) =>
-        onOutput === undefined
-          ? this.#runs.runMeasured(apart, args)
-          : this.#runs.run(apart, args, { onOutput });
+      const run = this.#runnerOf(apart, { isRemote: true });
       found = await findCommit(run, { url: apart.remote.url.url, repository, digits });
       await removeFolder(apart.gitDir);
     }
@@ -340,13 +336,18 @@ export class GitSource implements Source {
       listing,
       limits,
       log: request.log,
-      // With `onOutput`, git only lists; the other commands are measured, since most of them write
-      // files. `false`: none of them connects to the host.
-      git: (args, { onOutput } = {}) =>
-        onOutput === undefined
-          ? this.#runs.runMeasured(fetch, args, false)
-          : this.#runs.run(fetch, args, { onOutput }),
+      git: this.#runnerOf(fetch, { isRemote: false }),
     });
+  }
+
+  /** Runs git in the folders of `fetch`. `isRemote` false: no command connects to the host. */
+  #runnerOf(fetch: Fetch, { isRemote }: { readonly isRemote: boolean }): RunGit {
+    return (args, { onOutput } = {}) => {
+      // A command with `onOutput` only lists what git has. Most others write files, so all of them
+      // are measured.
+      if (onOutput !== undefined) return this.#runs.run(fetch, args, { onOutput });
+      return this.#runs.runMeasured(fetch, args, isRemote);
+    };
   }
 }
 

@@ -42,11 +42,11 @@ export class SettingsFolders {
   #read(entry: string): void {
     const path = /^100\d{3} blob [0-9a-f]+\t(.+)$/s.exec(entry)?.[1] ?? "";
     const at = path.lastIndexOf("/");
-    const isSettings =
-      tomlNames.some((name) => name === path.slice(at + 1)) && !path.includes("\ufffd");
+    const fileName = path.slice(at + 1);
+    const isSettings = tomlNames.some((name) => name === fileName) && !path.includes("\ufffd");
     this.#entries += 1;
-    const isFull = this.#entries > entriesMax || (isSettings && this.#folders.size >= foldersMax);
-    if (isFull) this.#hasMore = true;
+    const isOneTooMany = isSettings && this.#folders.size >= foldersMax;
+    if (this.#entries > entriesMax || isOneTooMany) this.#hasMore = true;
     else if (isSettings) this.#folders.add(path.slice(0, Math.max(at, 0)));
   }
 }

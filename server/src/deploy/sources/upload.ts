@@ -12,6 +12,7 @@ import type { FetchedSource, SourceRequest } from "#deploy/source.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import { isDiskFull, sizeText } from "#lib/disk-full.ts";
+import { errorCode } from "#lib/error-code.ts";
 
 /** The maximum number of files in one upload. */
 export const filesMax = 200_000;
@@ -64,11 +65,8 @@ export async function unpack(
   }
   const { files, bytes } = unpacking;
   if (files.size === 0) throw new BuildFailed("The upload has no files.");
-  log(
-    "source",
-    "platform",
-    `Unpacked ${files.size} uploaded ${files.size === 1 ? "file" : "files"}, ${sizeText(bytes)}.`,
-  );
+  const noun = files.size === 1 ? "file" : "files";
+  log("source", "platform", `Unpacked ${files.size} uploaded ${noun}, ${sizeText(bytes)}.`);
   const withoutCommit = {
     commit: null,
     message: null,
@@ -189,13 +187,15 @@ export function storedPath(name: string): string | null {
   );
   const isGoodPath =
     path.length <= pathLengthMax && path.isWellFormed() && !/[\x00-\x1f\x7f\\]/.test(path);
-  return hasGoodParts && isGoodPath && !name.startsWith("/") ? path : null;
+  const isStorable = hasGoodParts && isGoodPath && !name.startsWith("/");
+  return isStorable ? path : null;
 }
 
 /** The mode for the file: executable if its mode in the zip is. Only zips of Unix have modes. */
 function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string): number {
   // The high byte 3 stands for Unix; the mode is then in the upper half of the attributes.
-  const mode = versionMadeBy >> 8 === 3 ? externalFileAttributes >>> 16 : 0;
+  const isOfUnix = versionMadeBy >> 8 === 3;
+  const mode = isOfUnix ? externalFileAttributes >>> 16 : 0;
   const type = mode & fileTypeBits;
   if (type === fileTypes.link) {
     throw new BuildFailed(
@@ -211,8 +211,8 @@ function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string):
 /** A digest of the paths, contents and modes of all files, regardless of how they are packed. */
 function contentOf(files: ReadonlyMap<string, string>): string {
   const digest = createHash("sha256");
-  for (const [path, file] of [...files].toSorted(([one], [other]) => (one < other ? -1 : 1)))
-    digest.update(`${path}\0${file}\n`);
+  const byPath = [...files].toSorted(([one], [other]) => (one < other ? -1 : 1));
+  for (const [path, file] of byPath) digest.update(`${path}\0${file}\n`);
   return digest.digest("hex");
 }
 
@@ -221,11 +221,9 @@ function contentOf(files: ReadonlyMap<string, string>): string {
  * fault: its names contradict each other, or cannot be file names.
  */
 function isOfSystem(error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  return (
-    /^E[A-Z]+$/.test(code) &&
-    !["EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EILSEQ"].includes(code)
-  );
+  const code = errorCode(error);
+  const isOfZip = ["EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EILSEQ"].includes(code);
+  return /^E[A-Z]+$/.test(code) && !isOfZip;
 }
 
 /** Why the zip cannot be unpacked, as part of a sentence. */
@@ -233,9 +231,8 @@ function reasonOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   // Only errors of the file system have a path, and here they are about names; see `isOfSystem`.
   const isContradiction = error instanceof Error && "path" in error;
-  return (isContradiction ? "two of its names contradict each other" : text)
-    .slice(0, 300)
-    .replace(/\.$/, "");
+  const reason = isContradiction ? "two of its names contradict each other" : text;
+  return reason.slice(0, 300).replace(/\.$/, "");
 }
 
 function quoted(path: string): string {
