@@ -130,11 +130,13 @@ export class AppNetworks {
   #bridgeOf({ appId, egressCidrs }: Owner): string {
     const { installation, names } = this.#options;
     const limits = egressCidrs === null ? "" : ` ${JSON.stringify(egressCidrs)}`;
-    return `${bridges.prefix}${installation}${names("interface", `${appId}${limits}`).slice(0, 8)}`;
+    const digits = names("interface", `${appId}${limits}`).slice(0, 8);
+    return `${bridges.prefix}${installation}${digits}`;
   }
 
   async #inTurn(name: string, act: () => Promise<unknown>): Promise<void> {
-    const done = (this.#turns.get(name) ?? Promise.resolve()).then(act).then(() => undefined);
+    const earlier = this.#turns.get(name) ?? Promise.resolve();
+    const done = earlier.then(act).then(() => undefined);
     const settled = done.catch(() => undefined);
     this.#turns.set(name, settled);
     await done.finally(() => {
@@ -177,9 +179,8 @@ export class AppNetworks {
       } catch (error) {
         // There is a network of this name already.
         if (engineStatus(error) === 409) break;
-        // Only a range of addresses that is taken is worth another try.
-        if (!(error instanceof Error && error.message.includes("overlap")) || tries === triesMax)
-          throw error;
+        const isRangeTaken = error instanceof Error && error.message.includes("overlap");
+        if (!isRangeTaken || tries === triesMax) throw error;
       }
     }
   }

@@ -65,7 +65,8 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
       String(Number(line) - headLines),
     );
     const needsSyntax = setting.hasHereDocument && /unknown instruction/i.test(parseError);
-    return `The Dockerfile cannot be read: ${shown(problem)}. ${needsSyntax ? hereDocument : "Fix it"} and ${buildAgain}.`;
+    const advice = needsSyntax ? hereDocument : "Fix it";
+    return `The Dockerfile cannot be read: ${shown(problem)}. ${advice} and ${buildAgain}.`;
   }
   const [, entitlement] = /\b(network\.host|security\.insecure) is not allowed/.exec(reason) ?? [];
   if (entitlement !== undefined) {
@@ -76,7 +77,9 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
   if (step === null && title?.startsWith("Step ") === true) {
     return `${shown(title)}: this step ${end}.${quotedLine(output)} Fix the Dockerfile and ${buildAgain}.`;
   }
-  return `The image could not be built: ${step === null ? "" : `${step.title}: `}${shown(reason === "" ? "the builder does not say why" : reason)}.${quotedLine(output)} See the output above, and ${buildAgain}.`;
+  const where = step === null ? "" : `${step.title}: `;
+  const why = reason === "" ? "the builder does not say why" : reason;
+  return `The image could not be built: ${where}${shown(why)}.${quotedLine(output)} See the output above, and ${buildAgain}.`;
 }
 
 /** Says that the engine could not run a step at all. `reason` is the engine's. */

@@ -246,9 +246,12 @@ async function certificatesOf(
 
 /** Returns the variables for proxies and package indexes that mean the same in a container. */
 function forSteps(environment: Readonly<Record<string, string>>): Record<string, string> {
-  // A path or a file: address would lead to a file of this machine.
-  const isForSteps = ([name, value]: readonly [string, string]): boolean =>
-    (/^(?:PIP|UV)_/.test(name) || isProxy(name)) && !/^\/|file:\//.test(value);
+  const isForSteps = ([name, value]: readonly [string, string]): boolean => {
+    const isOfProgram = /^(?:PIP|UV)_/.test(name) || isProxy(name);
+    // A path or a file: address would lead to a file of this machine.
+    const isOfMachine = /^\/|file:\//.test(value);
+    return isOfProgram && !isOfMachine;
+  };
   return Object.fromEntries(Object.entries(environment).filter(isForSteps));
 }
 

@@ -131,13 +131,7 @@ export class BuildProgress {
     // A command may have several lines, so that the exit code is not on the first.
     this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
     this.#engineReason = causeOf(text) ?? this.#engineReason;
-    // How the builder, its client and the programs that run steps begin a line with a reason.
-    if (
-      /^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(
-        text,
-      )
-    )
-      this.#reason = text;
+    if (reasonForm.test(text)) this.#reason = text;
     if (text.trim() !== "") this.#lastLine = text;
   }
 
@@ -184,7 +178,8 @@ export class BuildProgress {
     const [, prefix, stageName = "", number = "", text = ""] =
       /^(\[(?:(\S+) )?(\d+\/\d+)\]) (.*)$/s.exec(name) ?? [];
     const step = this.#options.steps.get(stageName) ?? null;
-    const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
+    const stageOfText = text.startsWith("FROM ") ? "prepare" : "commands";
+    const stage = step?.stage ?? stageOfText;
     const baseImage = /^FROM (\S+)/.exec(text)?.[1];
     // Builds at the same time share steps with equal content, and BuildKit may show the step of one
     // build in the output of another.
@@ -194,7 +189,8 @@ export class BuildProgress {
       imageName === undefined ? null : this.#mask(imageName).slice(0, titleCharactersMax);
     const full = prefix === undefined ? this.#mask(name) : `Step ${number}: ${this.#mask(text)}`;
     const shown = full.slice(0, titleCharactersMax);
-    const title = step?.title ?? (isOfOtherBuild ? "Base image" : shown);
+    const titleOfText = isOfOtherBuild ? "Base image" : shown;
+    const title = step?.title ?? titleOfText;
     if (this.#vertices.size < verticesMax) {
       const mayRun = prefix !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
       const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
@@ -261,6 +257,10 @@ export class BuildProgress {
   }
 }
 
+/** How the builder, its client and the programs that run steps begin a line with a reason. */
+const reasonForm =
+  /^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/;
+
 /** Returns the image whose metadata a step looks up; undefined when it looks up none. */
 function lookedUpImage(name: string): string | undefined {
   return /^\[internal\] load metadata for (\S+)/.exec(name)?.[1];
@@ -274,8 +274,9 @@ function lookedUpImage(name: string): string | undefined {
 function causeOf(line: string): string | null {
   const [, afterBracket, afterQuote] =
     /^(?:.*[^\]])?\]: (\S.*)$|^.*" did not complete successfully: (\S.*)$/s.exec(line) ?? [];
-  const cause = afterBracket ?? afterQuote ?? null;
-  return cause === null || /^exit code: \d+$/.test(cause) ? null : cause;
+  const cause = afterBracket ?? afterQuote;
+  if (cause === undefined || /^exit code: \d+$/.test(cause)) return null;
+  return cause;
 }
 
 /** Whether the steps of a stage make the environment, whose time is metered. */

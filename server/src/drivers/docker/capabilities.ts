@@ -3,6 +3,11 @@ import type { Firewall } from "#drivers/app-firewall.ts";
 import type { Capabilities } from "#drivers/driver.ts";
 import type { EngineRuntimes } from "./engine-runtimes.ts";
 
+const noFirewall = {
+  canLimit: false,
+  reason: "firewall rules for containers are not set (SLIPWAY_APP_NETWORK, root, the program nft)",
+} as const;
+
 /**
  * Returns what the driver supports, with the engine's current runtimes. `firewall` is null when
  * firewall rules cannot be set on this machine.
@@ -18,14 +23,7 @@ export function dockerCapabilities(
     condaPackages: true,
     memoryLimit: true,
     cpuLimit: true,
-    egress:
-      firewall === null
-        ? {
-            canLimit: false,
-            reason:
-              "firewall rules for containers are not set (SLIPWAY_APP_NETWORK, root, the program nft)",
-          }
-        : { canLimit: true, allowed: firewall.allowed },
+    egress: firewall === null ? noFirewall : { canLimit: true, allowed: firewall.allowed },
     storagePaths: true,
     // A getter, since the engine's operator may change its runtimes.
     get containerRuntimes() {

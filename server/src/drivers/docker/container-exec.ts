@@ -142,8 +142,12 @@ class ContainerExec implements RunningExec {
     const stdout = new PassThrough();
     this.stdin = socket;
     this.stdout = stdout;
-    socket.once("data", (chunk: Buffer) => (this.#isNotFound = notFoundLine.test(textOf(chunk))));
-    socket.on("data", () => (this.#quietChecks = 0));
+    socket.once("data", (chunk: Buffer) => {
+      this.#isNotFound = notFoundLine.test(textOf(chunk));
+    });
+    socket.on("data", () => {
+      this.#quietChecks = 0;
+    });
     this.ended = this.#wait();
     this.#watchEnd();
     if (terminal !== null) {
@@ -217,8 +221,9 @@ class ContainerExec implements RunningExec {
     this.#isOver = true;
     await endMarked(this.#scope, marker);
     const info = await unlessStatus(goneStatuses, exec.inspect()).catch(() => undefined);
+    const code = info?.ExitCode ?? null;
     // The engine reports 126 for a missing program, but shells report 127.
-    const exitCode = this.#isNotFound && info?.ExitCode === 126 ? 127 : (info?.ExitCode ?? null);
+    const exitCode = code === 126 && this.#isNotFound ? 127 : code;
     if (this.#reason !== null) return { exitCode, message: this.#reason };
     if (info === undefined || info.Running) return { exitCode: null, message: replicaNotRunning };
     return { exitCode, message: null };

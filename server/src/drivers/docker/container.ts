@@ -311,16 +311,14 @@ export class Container {
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
     const { disk, machine, record, isNew } = this.#options;
     // Some engines send no `GraphDriver`, although its type does not say so.
-    const { UpperDir } = ((GraphDriver as typeof GraphDriver | undefined)?.Data ?? {}) as {
-      readonly UpperDir?: string;
-    };
+    const data = (GraphDriver as typeof GraphDriver | undefined)?.Data ?? {};
+    const { UpperDir } = data as { readonly UpperDir?: string };
     // Engines that keep images in containerd's store do not tell the folder.
     const written = UpperDir ?? upperFolder(readText(`/proc/${State.Pid}/mountinfo`), "/");
     // An image can ask for more folders (VOLUME).
     const volumes = Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source);
-    const folders = [...(written === null ? [] : [written]), ...volumes].map((path) =>
-      join(machine.root, path),
-    );
+    const paths = written === null ? volumes : [written, ...volumes];
+    const folders = paths.map((path) => join(machine.root, path));
     this.#removeWriter = disk.add(
       {
         kind: "replica",
@@ -335,19 +333,21 @@ export class Container {
   }
 
   async #signalIfAsked(): Promise<void> {
-    const isLate = this.#options.clock.monotonicMs() >= this.#killAtMs;
+    const { clock, engine, onFault } = this.#options;
+    const isLate = clock.monotonicMs() >= this.#killAtMs;
     if (isLate) {
       if (this.#asked === "stopped") this.#asked = "killed";
       await unlessStatus(goneStatuses, this.#calls.kill({ signal: "SIGKILL" }));
-    } else if (this.#asked !== "not" && !this.#isTerminated) {
-      this.#isTerminated = true;
-      // Not awaited, since it lasts until the processes have ended, and a later turn may have to
-      // kill them.
-      askToEnd(this.#options.engine, this.containerId, this.#stopSignal).catch((error: unknown) => {
-        this.#isTerminated = false;
-        this.#options.onFault(error);
-      });
+      return;
     }
+    if (this.#asked === "not" || this.#isTerminated) return;
+    this.#isTerminated = true;
+    // Not awaited, since it lasts until the processes have ended, and a later turn may have to kill
+    // them.
+    askToEnd(engine, this.containerId, this.#stopSignal).catch((error: unknown) => {
+      this.#isTerminated = false;
+      onFault(error);
+    });
   }
 
   async #endOf(state: State): Promise<void> {
@@ -363,12 +363,12 @@ export class Container {
       lastErrorLine: lastErrorLine?.text ?? null,
       readBegin: (path: string, bytesMax: number) => beginOfFile(this.#calls, path, bytesMax),
     };
+    const { clock } = this.#options;
+    const problem = await withDeadline(clock, problemWaitMs, commandProblem(command)).catch(
+      () => null,
+    );
     const summary = exitSummary({
-      commandProblem: await withDeadline(
-        this.#options.clock,
-        problemWaitMs,
-        commandProblem(command),
-      ).catch(() => null),
+      commandProblem: problem,
       exitCode: state.ExitCode,
       startError: null,
       lastErrorLine,
@@ -381,20 +381,15 @@ export class Container {
     });
     // Null if the time cannot be read.
     const at = Date.parse(state.FinishedAt) || null;
+    const isByPlatform = this.#asked !== "not" || this.#endReason !== null;
     // The engine's events that show who sent the signal may arrive after the end.
-    if (
-      this.#asked === "not" &&
-      this.#endReason === null &&
-      isSignal(state) &&
-      !this.#isExternal(at)
-    ) {
-      await this.#options.clock.sleep(tellingMs);
-    }
+    if (!isByPlatform && isSignal(state) && !this.#isExternal(at)) await clock.sleep(tellingMs);
     if (this.#isClosed) return;
     const isExternal = this.#isExternal(at);
     // Many apps exit cleanly when they are asked to, which would look like their own decision.
     const isOutsideStop = isExternal && this.#endReason === null && summary.signal === null;
-    this.#end({ ...summary, ...(isOutsideStop ? { reason: stopped } : {}), isExternal }, at);
+    const reason = isOutsideStop ? stopped : summary.reason;
+    this.#end({ ...summary, reason, isExternal }, at);
   }
 
   /**
@@ -429,10 +424,9 @@ export class Container {
  * The exit code is then 128 and the signal's number. SIGKILL for lack of memory does not count.
  */
 function isSignal({ ExitCode, OOMKilled }: State): boolean {
-  return (
-    !OOMKilled &&
-    (ExitCode === 128 + constants.signals.SIGTERM || ExitCode === 128 + constants.signals.SIGKILL)
-  );
+  if (OOMKilled) return false;
+  const signal = ExitCode - 128;
+  return signal === constants.signals.SIGTERM || signal === constants.signals.SIGKILL;
 }
 
 /** Where the app in the container takes calls; null: the engine does not say. */

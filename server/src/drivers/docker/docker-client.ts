@@ -101,10 +101,10 @@ export async function runClient(
   });
   signal.throwIfAborted();
   if (end.kind === "exited" && end.exitCode === 0) return output;
+  const text = `${output}\n${errors}`.trim().slice(-500);
   // Without any output, the error says how the command ended, for example by a timeout.
-  throw new Error(
-    `docker ${parameters[0]} ${parameters[1] ?? ""}: ${`${output}\n${errors}`.trim().slice(-500) || end.kind}`,
-  );
+  const why = text === "" ? end.kind : text;
+  throw new Error(`docker ${parameters[0]} ${parameters[1] ?? ""}: ${why}`);
 }
 
 /** Takes standard output as it is: if it were split into lines, long lines would be cut off. */

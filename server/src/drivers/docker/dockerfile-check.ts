@@ -54,8 +54,9 @@ export function checkDockerfile(
   const reading = { escape: escape === "`" ? "`" : "\\", variables };
   const { characters, copied } = growthOf(lines, reading);
   if (characters > expandedMax) {
+    const grown = characters >= 1e15 ? "over 1e15" : characters;
     throw new BuildFailed(
-      `${path} can grow to ${characters >= 1e15 ? "over 1e15" : characters} characters when its variables are put in. At most ${expandedMax} are allowed: use fewer variables in the values of ARG and ENV, and ${buildAgain}.`,
+      `${path} can grow to ${grown} characters when its variables are put in. At most ${expandedMax} are allowed: use fewer variables in the values of ARG and ENV, and ${buildAgain}.`,
     );
   }
   if (copied > copiedMax) {
@@ -149,7 +150,8 @@ function joinedFrom(lines: readonly string[], index: number, sign: string): stri
     if (!trimmed.endsWith(sign)) return joined + trimmed;
     joined += trimmed.slice(0, -1);
     // The `$` makes a longer ADD unusual: its other lines are not read, and could be an address.
-    if (++count === linesMax) return `${joined} $`;
+    count++;
+    if (count === linesMax) return `${joined} $`;
   }
   return joined;
 }

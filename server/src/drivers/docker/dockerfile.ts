@@ -76,6 +76,8 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
       run(scripts.runtimeScript),
     ],
   };
+  const runtimeStages = isCortex ? [runtimeStage] : [];
+  const copyRuntime = `COPY --from=runtime ${scripts.imagePaths.runtime} ${scripts.imagePaths.runtime}`;
   const start = isCortex
     ? [`${scripts.imagePaths.environment}/bin/python`, `${scripts.imagePaths.runtime}/start.py`]
     : entrypoint;
@@ -85,9 +87,7 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
     stage: "code",
     title: "Compiled files",
     lines: [
-      ...(isCortex
-        ? [`COPY --from=runtime ${scripts.imagePaths.runtime} ${scripts.imagePaths.runtime}`]
-        : []),
+      ...(isCortex ? [copyRuntime] : []),
       run(scripts.finishScript(plan, options.user)),
       "ENTRYPOINT []",
       `CMD ${JSON.stringify(start)}`,
@@ -103,10 +103,10 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
     run(scripts.accountScript(options.user)),
     `WORKDIR ${scripts.imagePaths.code}`,
     ...chained([...image.slice(1), ...code], "base"),
-    ...(isCortex ? chained([runtimeStage], lastPackageStage) : []),
+    ...chained(runtimeStages, lastPackageStage),
     ...chained([last], code.at(-1)?.name ?? "code"),
   ];
-  const stages = [...image, ...code, ...(isCortex ? [runtimeStage] : []), last];
+  const stages = [...image, ...code, ...runtimeStages, last];
   return {
     text: `${texts.join("\n")}\n`,
     steps: new Map(stages.map((stage) => [stage.name, stage])),
@@ -144,14 +144,14 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
     title: `Python packages, with ${plan.useUv || project !== null ? "uv" : "pip"}`,
     lines: [packagesLine(plan, options)],
   };
+  const stages: Stage[] = [];
+  if (!usesConda) stages.push(python);
+  stages.push(...before);
+  if (aptPackages.length > 0) stages.push(apt);
   // If conda is used, Python comes from its packages, so its stage follows theirs.
-  return [
-    ...(usesConda ? [] : [python]),
-    ...before,
-    ...(aptPackages.length > 0 ? [apt] : []),
-    ...(usesConda ? [conda, python] : []),
-    ...(requirements.length > 0 || project !== null ? [packages] : []),
-  ];
+  if (usesConda) stages.push(conda, python);
+  if (requirements.length > 0 || project !== null) stages.push(packages);
+  return stages;
 }
 
 function pythonStage(plan: BuildPlan, usesConda: boolean): Stage {
@@ -171,20 +171,20 @@ function pythonStage(plan: BuildPlan, usesConda: boolean): Stage {
 function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
   const file = `/run/slipway/${contextPaths.requirements}`;
   const { project } = plan;
-  const files =
-    project === null ? [] : ["pyproject.toml", ...(project.isLocked ? ["uv.lock"] : [])];
+  const projectFiles: string[] = [];
+  if (project !== null) projectFiles.push("pyproject.toml");
+  if (project?.isLocked === true) projectFiles.push("uv.lock");
   const secrets = namesForPackages(plan.secretNames, plan.requirements);
+  // Writable, since packages among the app's files are compiled in place.
+  const codeMount = `type=bind,source=${contextPaths.code},target=${scripts.imagePaths.code},rw`;
+  const projectMounts = projectFiles.map(
+    (name) => `type=bind,source=${contextPaths.code}/${name},target=${projectFolder}/${name}`,
+  );
   const mounts = [
     `type=cache,id=slipway-downloads,target=${scripts.downloadsPath},sharing=locked`,
     `type=bind,source=${contextPaths.requirements},target=${file}`,
     ...secrets.map(secretMount),
-    ...(needsCode ? [] : files).map(
-      (name) => `type=bind,source=${contextPaths.code}/${name},target=${projectFolder}/${name}`,
-    ),
-    // Writable, since packages among the app's files are compiled in place.
-    ...(needsCode
-      ? [`type=bind,source=${contextPaths.code},target=${scripts.imagePaths.code},rw`]
-      : []),
+    ...(needsCode ? [codeMount] : projectMounts),
   ];
   const folder = needsCode ? scripts.imagePaths.code : projectFolder;
   return run(scripts.packagesScript(plan, { file, folder, secrets }), mounts);

@@ -105,12 +105,10 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     this.#loops = [
       loop("docker driver", lookEveryMs, () => this.#lookAtStopping()),
       loop("Docker engine", lookEveryPingMs, () => this.#outage.look()),
-      loop(
-        "list of containers",
-        compareEveryMs,
-        // During an outage (`now` is not null), nothing is compared.
-        async () => void (this.#outage.now ?? (await this.#compare())),
-      ),
+      loop("list of containers", compareEveryMs, async () => {
+        const isReachable = this.#outage.now === null;
+        if (isReachable) await this.#compare();
+      }),
       loop("rules of apps' networks", rulesEveryMs, () => this.#keepFirewall()),
     ];
   }
@@ -181,8 +179,8 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
         await removeContainer(container.containerId, this.#options);
       }
       if (isUnreachable(error)) void this.#outage.look();
-      if (!(error instanceof StartRefused || signal.aborted))
-        log.warn({ err: error, replicaId }, "the engine did not start a container");
+      const isExpected = error instanceof StartRefused || signal.aborted;
+      if (!isExpected) log.warn({ err: error, replicaId }, "the engine did not start a container");
       throw startRefusal(error, spec);
     }
     await container.look();

@@ -31,7 +31,10 @@ export class EngineOutage {
 
   /** Asks the engine; calls at the same time share one question. Never rejects. */
   look(): Promise<void> {
-    return (this.#looking ??= this.#look().finally(() => (this.#looking = null)));
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = null;
+    });
+    return this.#looking;
   }
 
   async #look(): Promise<void> {

@@ -83,11 +83,15 @@ chown ${user}:${user} ${code} ${home} ${storage}
 export function environmentScript(plan: BuildPlan, isOfConda: boolean): string {
   const { pythonVersion: version, isPythonVersionGiven: isGiven } = plan;
   const isListed = plan.requirements.length > 0 || plan.project !== null;
-  const needsPip = isListed || plan.preBuildCommands.length + plan.shellCommands.length > 0;
+  const hasCommands = plan.preBuildCommands.length > 0 || plan.shellCommands.length > 0;
+  const needsPip = isListed || hasCommands;
+  const programs = isOfConda ? `${imagePaths.conda}/bin/python` : '"python$1" python3 python';
+  const modules = needsPip ? withModule("venv") + withModule("ensurepip") : withModule("venv");
+  const options = needsPip ? "" : "--without-pip";
   return `${prelude}asked=${version}
 is() { [ "$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = "$2" ]; }
 find_python() {
-  for name in ${isOfConda ? `${imagePaths.conda}/bin/python` : '"python$1" python3 python'}; do
+  for name in ${programs}; do
     python=$(command -v "$name") && is "$python" "$1" && return 0
   done
   python=; return 1
@@ -114,11 +118,15 @@ ${isGiven ? "" : replacement}    [ -n "$python" ] || {
   fi
 }
 [ -n "$python" ] || ${problem("Python $asked is neither in the base image nor among its distribution's packages, and uv cannot download it. Set pythonVersion to one that is there, choose a base image with Python $asked (baseImage), or ask the operator to set UV_PYTHON_INSTALL_MIRROR to a server that has it.")}
-"$python" -c 'import venv' 2>/dev/null || { version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ! lists python$version-venv || add python$version-venv; }
-${needsPip ? `"$python" -c 'import ensurepip' 2>/dev/null || { version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ! lists python$version-venv || add python$version-venv; }\n` : ""}options=${needsPip ? "" : "--without-pip"}
+${modules}options=${options}
 [ $origin = added ] || options="$options --system-site-packages"
 "$python" -m venv $options ${imagePaths.environment} || ${problem("The base image's Python cannot create a virtual environment: choose a base image whose Python has venv and ensurepip, or one without Python (baseImage).")}
 `;
+}
+
+/** Adds the distribution's package of both modules if Python lacks this one. */
+function withModule(name: "venv" | "ensurepip"): string {
+  return `"$python" -c 'import ${name}' 2>/dev/null || { version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ! lists python$version-venv || add python$version-venv; }\n`;
 }
 
 /** Finds the nearest newer version in the image, else in its distribution. */

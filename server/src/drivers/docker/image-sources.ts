@@ -45,9 +45,9 @@ const variablesMax = 6;
 export function registryIn(image: string): string {
   const [first = "", ...rest] = image.split("/");
   // The names of images have no capital letters, so a first part with one is a registry.
-  const isRegistry =
-    rest.length > 0 && (/[.:]/.test(first) || first === "localhost" || /[A-Z]/.test(first));
-  return isRegistry ? first.toLowerCase() : "docker.io";
+  const isHost = first === "localhost" || /[.:A-Z]/.test(first);
+  const hasRegistry = isHost && rest.length > 0;
+  return hasRegistry ? first.toLowerCase() : "docker.io";
 }
 
 /**
@@ -66,7 +66,7 @@ function fullName(image: string): string {
   const namesRegistry = name.toLowerCase().startsWith(`${registry}/`);
   const path = namesRegistry ? name.slice(registry.length + 1) : name;
   if (registry !== "docker.io" && registry !== "index.docker.io") return `${registry}/${path}`;
-  return `docker.io/${path.includes("/") ? path : `library/${path}`}`;
+  return path.includes("/") ? `docker.io/${path}` : `docker.io/library/${path}`;
 }
 
 /**
@@ -84,8 +84,11 @@ export function mayPull(image: string, more: readonly string[]): boolean {
 function matches(registry: string, pattern: string): boolean {
   const parts = registry.split(".");
   const patternParts = pattern.split(".");
-  const isMatch = (part: string, index: number): boolean =>
-    part === patternParts[index] || (patternParts[index] === "*" && /^[a-z0-9-]+$/.test(part));
+  const isMatch = (part: string, index: number): boolean => {
+    const patternPart = patternParts[index];
+    if (part === patternPart) return true;
+    return patternPart === "*" && /^[a-z0-9-]+$/.test(part);
+  };
   return parts.length === patternParts.length && parts.every((part, index) => isMatch(part, index));
 }
 
@@ -168,7 +171,8 @@ function joinedFrom(lines: readonly string[], index: number, sign: string): stri
     if (!trimmed.endsWith(sign)) return joined + trimmed;
     joined += trimmed.slice(0, -1);
     if (isDecided(joined)) return joined;
-    if (++count === linesMax) throw unclearName(joined);
+    count++;
+    if (count === linesMax) throw unclearName(joined);
   }
   return joined;
 }
@@ -182,14 +186,16 @@ function isDecided(joined: string): boolean {
   if (/^(?:FROM|ARG)$/i.test(word)) return false;
   if (!/^(?:COPY|ADD|RUN)$/i.test(word)) return true;
   let rest = parameters;
-  for (let flag = flagForm.exec(rest)?.[0]; flag !== undefined; flag = flagForm.exec(rest)?.[0]) {
-    rest = rest.slice(flag.length);
+  let flag = flagForm.exec(rest);
+  while (flag !== null) {
+    rest = rest.slice(flag[0].length);
     // The flag ends in an open quotation.
     if (/^[^\s\u0085]/.test(rest)) return false;
     rest = rest.trimStart();
+    flag = flagForm.exec(rest);
   }
   // A single "-" may become a flag with the next line.
-  return rest.length > 1 || /^[^-]$/.test(rest);
+  return rest !== "" && rest !== "-";
 }
 
 /** A word that begins with `--`, as BuildKit cuts it out of a line. */
@@ -253,16 +259,13 @@ function expand(word: string, variables: Variables, replaced = 0): string[] {
     return [plain];
   }
   const [whole, short, long, otherwise] = match;
-  const values = [
-    ...(variables.get(short ?? long ?? "") ?? []),
-    ...(otherwise === undefined ? [] : [otherwise]),
-  ];
   if (replaced === variablesMax) throw unclearName(word);
+  const values = [...(variables.get(short ?? long ?? "") ?? [])];
+  if (otherwise !== undefined) values.push(otherwise);
   // A variable without a known value is empty, or one of BuildKit's own, such as TARGETARCH, whose
   // values are plain words.
-  const candidates = (values.length === 0 ? ["", "x"] : values).map((value) =>
-    word.replace(whole, () => value),
-  );
+  if (values.length === 0) values.push("", "x");
+  const candidates = values.map((value) => word.replace(whole, () => value));
   if (candidates.length > namesMax) throw unclearName(word);
   const names = candidates.flatMap((candidate) => expand(candidate, variables, replaced + 1));
   if (names.length > namesMax) throw unclearName(word);

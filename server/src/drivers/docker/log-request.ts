@@ -109,7 +109,8 @@ function answerTo(
   query: LogQuery,
 ): Promise<Readable> {
   const { calls, streams } = source.engine;
-  const modem = (query.follow ? streams : calls).modem as {
+  const client = query.follow ? streams : calls;
+  const modem = client.modem as {
     dial(options: object, done: (error: unknown, answer: Readable) => void): void;
   };
   return promisify(modem.dial.bind(modem))({

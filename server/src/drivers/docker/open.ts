@@ -177,8 +177,10 @@ async function openBuilder(
     moreRegistries: docker.moreRegistries,
     engineEnvironment: { DOCKER_HOST: docker.host },
     // Only root can give files to a project's user; another process keeps its own user.
-    userOf: (projectId) =>
-      process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0),
+    userOf: (projectId) => {
+      const ownUser = process.getuid?.() ?? null;
+      return ownUser === 0 ? projectUser(projectId) : (ownUser ?? 0);
+    },
     buildTimeoutMs: buildTimeoutSeconds * 1000,
     // Only a firewall with a bridge for builds has rules for them.
     firewall: firewall?.buildBridge ? firewall : null,
@@ -291,12 +293,13 @@ async function openFirewall(
       "SLIPWAY_APP_NETWORK is own, but the firewall rules for it need root, the program nft, and an engine on this machine. Fix that, or set it to auto.",
     );
   }
-  if (docker.areBuildsClosed && (mode === "shared" || !canSet)) {
+  const isWithoutFirewall = mode === "shared" || !canSet;
+  if (docker.areBuildsClosed && isWithoutFirewall) {
     throw new CannotStart(
       "SLIPWAY_DOCKER_BUILD_NETWORK is closed, but the firewall rules for it need root, the program nft, an engine on this machine, and a SLIPWAY_APP_NETWORK other than shared. Fix that, or set it to open.",
     );
   }
-  if (mode === "shared" || !canSet) return null;
+  if (isWithoutFirewall) return null;
   const nameServers =
     appNetwork.nameServers.length > 0 ? appNetwork.nameServers : await machineNameServers();
   const buildBridge = docker.areBuildsClosed ? await defaultBridge(engine) : null;
