@@ -198,6 +198,8 @@ export class BuildPackages {
     const isAppWritable = venvDir === request.ownDir;
     // An absolute path leads into the cached environment of a uv that the platform installed.
     const uvFolders = uv?.startsWith("/") === true ? [join(uv, "../..")] : [];
+    const readOnly = [...pythonFolders(python), ...uvFolders];
+    const writable = [venvDir, downloads];
     const result = await runTool(tools, {
       command,
       cwd: appDir,
@@ -215,8 +217,8 @@ export class BuildPackages {
       },
       // The installer is confined, since compiling a package runs the package's code.
       confinedTo: {
-        readOnly: [...pythonFolders(python), ...uvFolders, ...(isAppWritable ? [] : [appDir])],
-        writable: [venvDir, downloads, ...(isAppWritable ? [appDir] : [])],
+        readOnly: isAppWritable ? readOnly : [...readOnly, appDir],
+        writable: isAppWritable ? [...writable, appDir] : writable,
       },
     });
     if (!result.isOk)
@@ -291,14 +293,14 @@ function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
  * another app.
  */
 function namesLocalFiles(line: string): boolean {
-  return (
-    // An option that names a file or a folder, unless the line has a URL.
-    /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||
-    // A path that begins with a dot or a slash, or a URL of a file.
-    /^(\.|\/|file:)|@\s*file:/.test(line) ||
-    // Any other path, or the name of an archive.
-    (/^[^\s@;]*\/|\.(whl|zip|tar\.gz)$/.test(line) && !line.includes("://"))
-  );
+  // An option that names a file or a folder, unless the line has a URL.
+  const isOptionWithFile =
+    /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line);
+  // A path that begins with a dot or a slash, or a URL of a file.
+  const isClearlyLocal = /^(\.|\/|file:)|@\s*file:/.test(line);
+  if (isOptionWithFile || isClearlyLocal) return true;
+  const isPathOrArchive = /^[^\s@;]*\/|\.(whl|zip|tar\.gz)$/.test(line);
+  return isPathOrArchive && !line.includes("://");
 }
 
 /** Folders that a virtual environment of this Python links to: the one that has its `bin`. */

@@ -137,10 +137,11 @@ function hierarchies({ mountinfo, own, root: machineRoot }: CgroupSources): read
  * lines like `4:memory:/path`, and `0::/path` for version 2.
  */
 function ownPath(own: string, controller: string): string {
-  // An empty line names no controller, not even the empty name of version 2.
-  const line = own
-    .split("\n")
-    .find((candidate) => (candidate.split(":")[1] ?? "-").split(",").includes(controller));
+  const line = own.split("\n").find((candidate) => {
+    // An empty line names no controller, not even the empty name of version 2.
+    const [, controllers = "-"] = candidate.split(":");
+    return controllers.split(",").includes(controller);
+  });
   return line?.split(":").slice(2).join(":") ?? "/";
 }
 

@@ -291,8 +291,9 @@ function programOf(
     temporaryDir: paths.temporary,
     storageDir: storageDirOf(spec, context.storageDir),
   };
+  const folders = isSandboxed ? seenFolders : ownFolders;
   const appPaths = {
-    ...(isSandboxed ? seenFolders : ownFolders),
+    ...folders,
     venvDir,
     python,
     takesRootPath: artifact.takesRootPath,
@@ -380,11 +381,9 @@ function viewOf(
     { from: paths.home, at: homePath },
     { from: paths.listen, at: listenPath },
   ];
-  const folders = new Set([
-    ...interpreterFolders(python, [homedir(), context.dataDir]),
-    ...(venvDir === null ? [] : [venvDir]),
-    ...(spec.runtime === "cortex" ? [context.runtimeDir] : []),
-  ]);
+  const folders = new Set(interpreterFolders(python, [homedir(), context.dataDir]));
+  if (venvDir !== null) folders.add(venvDir);
+  if (spec.runtime === "cortex") folders.add(context.runtimeDir);
   const readOnly = [...folders];
   refuseOverlap(spec, [appDir, ...readOnly]);
   const aliases = [{ of: appDir, at: codeAlias }];

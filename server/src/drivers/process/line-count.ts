@@ -31,7 +31,8 @@ export async function startOfLast(
     const { bytesRead } = await handle.read(buffer, 0, end - start, start);
     const chunk = buffer.subarray(0, bytesRead);
     for (let index = chunk.lastIndexOf(newline); index >= 0;) {
-      if (++lines > count) return { offset: start + index + 1, left: 0 };
+      lines++;
+      if (lines > count) return { offset: start + index + 1, left: 0 };
       // A negative offset would count from the end of the chunk.
       index = index === 0 ? -1 : chunk.lastIndexOf(newline, index - 1);
     }
@@ -75,7 +76,8 @@ export async function countLines(
 function linesIn(bytes: Buffer): number {
   let lines = 0;
   for (let index = bytes.indexOf(newline); index >= 0; index = bytes.indexOf(newline, index + 1)) {
-    if (++lines === countedLinesMax) return Math.round((lines * bytes.length) / (index + 1));
+    lines++;
+    if (lines === countedLinesMax) return Math.round((lines * bytes.length) / (index + 1));
   }
   return lines;
 }

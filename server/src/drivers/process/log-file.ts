@@ -141,7 +141,8 @@ export class LogFile {
     const { size, mtimeMs } = await this.#stat();
     // An app may open /dev/stdout for writing, which empties the file.
     if (size < this.#position.offset) this.#startOver();
-    this.#reading = (await this.#readNew(isEnd, { size, mtimeMs })) ?? (await this.#readSkipped());
+    const newPiece = await this.#readNew(isEnd, { size, mtimeMs });
+    this.#reading = newPiece ?? (await this.#readSkipped());
     return this.#reading;
   }
 

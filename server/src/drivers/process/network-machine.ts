@@ -33,6 +33,8 @@ export async function detectNetwork(
   attempt: (network: networks.OwnNetwork) => Promise<string | null>,
 ): Promise<networks.Network> {
   if (wish.mode === "shared") return { kind: "shared", reason: "SLIPWAY_APP_NETWORK is shared" };
+  const hasOwnServers = wish.nameServers.length > 0;
+  const nameServers = hasOwnServers ? wish.nameServers : await machineNameServers();
   const network: networks.OwnNetwork = {
     kind: "own",
     installation: installationOf(wish.folder),
@@ -40,7 +42,7 @@ export async function detectNetwork(
     allowed: wish.allowed,
     egress: new Map(),
     buildBridge: null,
-    nameServers: wish.nameServers.length > 0 ? wish.nameServers : await machineNameServers(),
+    nameServers,
     platform: null,
   };
   const missing = Object.keys(packages).find((tool) => !isInstalled(tool));
@@ -51,8 +53,9 @@ export async function detectNetwork(
     };
   }
   const isUsed = await hasCables(network);
-  // Each step is taken only if the earlier ones had no problem.
-  const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
+  let failure = await enableForwarding();
+  if (failure === null) failure = await passFirewall();
+  if (failure === null) failure = await attempt(network);
   // Removes the rules that the attempt added, unless replicas use them. Each later run adds rules
   // that are missing.
   if (!isUsed) await removeFirewall(network);

@@ -52,7 +52,8 @@ export function execInSandbox(scope: ExecScope, exec: ExecCommand): RunningExec 
     throw new ExecRefused(
       `A terminal needs the program ${terminalProgram} on the machine of the platform.`,
     );
-  const marker = `${replicaId}.${process.pid}-${++lastNumber}`;
+  lastNumber++;
+  const marker = `${replicaId}.${process.pid}-${lastNumber}`;
   const enter = (command: ExecCommand["command"]): SandboxedCommand =>
     entering(
       scope.cgroup,

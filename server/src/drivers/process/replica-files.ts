@@ -230,11 +230,10 @@ export function readReport(paths: ReplicaPaths): RuntimeReport {
   const lines = text.split("\n").slice(0, -1);
   if (lines.length === 0 && Buffer.byteLength(text) >= textBytesMax)
     return { error: "the runtime's report is too long", isLast: true };
-  const nothingYet: RuntimeReport = { isLast: false };
+  let report: RuntimeReport = { isLast: false };
   // What the later line says replaces what the earlier one says.
-  return lines
-    .slice(0, reportLinesMax)
-    .reduce((report, line) => ({ ...report, ...reportOf(line) }), nothingYet);
+  for (const line of lines.slice(0, reportLinesMax)) report = { ...report, ...reportOf(line) };
+  return report;
 }
 
 function reportOf(line: string): RuntimeReport {
@@ -250,9 +249,9 @@ function reportOf(line: string): RuntimeReport {
       return { error: error.slice(0, errorCharactersMax), isLast: true };
     }
     const port = Number(value.port);
-    return Number.isInteger(port) && port >= 0 && port < 65_536
-      ? { port, isLast: value.ready === true }
-      : { error: "the runtime named no usable port", isLast: true };
+    const isUsable = Number.isInteger(port) && port >= 0 && port < 65_536;
+    if (!isUsable) return { error: "the runtime named no usable port", isLast: true };
+    return { port, isLast: value.ready === true };
   } catch {
     return { error: "the runtime's report cannot be read", isLast: true };
   }

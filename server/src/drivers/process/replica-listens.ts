@@ -46,13 +46,16 @@ export function whyUnreached(paths: ReplicaPaths, record: ReplicaRecord): string
   const tables = (processId: string): string =>
     readText(`/proc/${processId}/net/tcp`) + readText(`/proc/${processId}/net/tcp6`);
   const needsAll = false;
-  if (host !== loopback)
-    return listensElsewhere(listeningSockets(tables(String(firstPid))), { port, needsAll });
+  if (host !== loopback) {
+    const socketsOfNetwork = listeningSockets(tables(String(firstPid)));
+    return listensElsewhere(socketsOfNetwork, { port, needsAll });
+  }
   const owner = new ListenerOwner({
     firstPid: isSandboxed ? firstPid : null,
     marker: markerOf(replicaId),
   });
-  return listensElsewhere(owner.ownOf(listeningSockets(tables("self"))), { port, needsAll });
+  const ownSockets = owner.ownOf(listeningSockets(tables("self")));
+  return listensElsewhere(ownSockets, { port, needsAll });
 }
 
 /** The problem with the socket of a cortex app that listens; null when there is none. */

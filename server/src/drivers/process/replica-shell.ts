@@ -135,7 +135,8 @@ export class ReplicaShell {
   areLeftoversGone(isAsking: boolean): boolean {
     const { child, record, clock, looks, onFault } = this.#options;
     const isOtherBoot = record.bootId !== bootId;
-    if (isOtherBoot || (record.isSandboxed && this.#identity !== null)) return true;
+    const endsWithShell = record.isSandboxed && this.#identity !== null;
+    if (isOtherBoot || endsWithShell) return true;
     this.#leftovers ??= new Leftovers({
       marker: markerOf(record.replicaId),
       group: child?.pid ?? null,

@@ -36,11 +36,12 @@ export async function findRootPathUse(build: {
 async function areInstalled(venvDir: string): Promise<boolean> {
   const [python = ""] = await readdir(join(venvDir, "lib")).catch(() => []);
   const names = await readdir(join(venvDir, "lib", python, "site-packages")).catch(() => []);
-  return Object.entries(versionsMin).every(([name, [majorMin, minorMin]]) =>
-    names.some((entry) => {
-      const [, major = "", minor = ""] =
-        new RegExp(`^${name}-(\\d+)\\.(\\d+).*\\.dist-info$`, "i").exec(entry) ?? [];
-      return Number(major) > majorMin || (major === String(majorMin) && Number(minor) >= minorMin);
-    }),
-  );
+  return Object.entries(versionsMin).every(([name, [majorMin, minorMin]]) => {
+    const form = new RegExp(`^${name}-(\\d+)\\.(\\d+).*\\.dist-info$`, "i");
+    return names.some((entry) => {
+      const [, major = "", minor = ""] = form.exec(entry) ?? [];
+      if (Number(major) > majorMin) return true;
+      return major === String(majorMin) && Number(minor) >= minorMin;
+    });
+  });
 }

@@ -103,6 +103,8 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     ...context.systemFolders.map((path) => readOnly(path, at, context)),
     ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
   ];
+  const hasQueues = context.mounts.some(({ at }) => at === "/dev/mqueue");
+  const ownQueues = line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec");
   return [
     // The root also has the file of `writeEntry` with the variables of a replica: up to 2 MB, and
     // more with quotation marks.
@@ -116,9 +118,7 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     readOnly("/sys", root, context),
     bind("/dev", `${root}/dev`).text,
     // All projects would share the machine's own message queues.
-    ...(context.mounts.some(({ at }) => at === "/dev/mqueue")
-      ? [line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec")]
-      : []),
+    ...(hasQueues ? [ownQueues] : []),
     // The second table mounts the program's own shared memory over this.
     line("tmpfs", `${root}/dev/shm`, "tmpfs", "size=4k,nosuid,nodev"),
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),

@@ -254,10 +254,10 @@ function startScript(
     ...run.view,
     account: { user: sandbox.isUserOwned ? 0 : run.user, home: run.home },
   };
-  const account = Object.entries(accountFiles(view.account)).map(
-    ([name, text]) =>
-      `printf %s ${shellQuoted(text)} >${shellQuoted(`${views.etcOf(view)}/${name}`)} && `,
-  );
+  const account = Object.entries(accountFiles(view.account)).map(([name, text]) => {
+    const file = `${views.etcOf(view)}/${name}`;
+    return `printf %s ${shellQuoted(text)} >${shellQuoted(file)} && `;
+  });
   const mount = `${account.join("")}${mountAll(view, views.viewTable(view, sandbox))}`;
   return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(dropWords(sandbox, run))}`;
 }
@@ -279,8 +279,8 @@ export function wordsRefusal(run: Words): string | null {
   if (words.some((word) => word.includes("\0")))
     return "a variable or the start command has a character of code 0";
   const sizes = words.map((word) => Buffer.byteLength(word) + 1);
-  const isTooLarge =
-    Math.max(...sizes) > wordBytesMax || sizes.reduce((sum, size) => sum + size) > wordsBytesMax;
+  const totalSize = sizes.reduce((sum, size) => sum + size);
+  const isTooLarge = Math.max(...sizes) > wordBytesMax || totalSize > wordsBytesMax;
   return isTooLarge ? "its variables are too large for one process" : null;
 }
 

@@ -41,7 +41,10 @@ export class WriteTimes {
     let index = 0;
     for (const end of ends) {
       let written = this.#lengths[index];
-      while (written !== undefined && written.length < end) written = this.#lengths[++index];
+      while (written !== undefined && written.length < end) {
+        index++;
+        written = this.#lengths[index];
+      }
       times.push(written?.at ?? null);
     }
     this.#lengths.splice(0, index);
