@@ -14,9 +14,8 @@ export function parseAddress(text: string): Address | null {
   if (text.startsWith(socketPrefix)) return { path: text.slice(socketPrefix.length) };
   const colon = text.lastIndexOf(":");
   const port = Number(text.slice(colon + 1));
-  return colon > 0 && Number.isInteger(port) && port > 0
-    ? { host: text.slice(0, colon), port }
-    : null;
+  const isUsable = colon > 0 && Number.isInteger(port) && port > 0;
+  return isUsable ? { host: text.slice(0, colon), port } : null;
 }
 
 /** Returns the address as options of `http.request`, where a path is called `socketPath`. */

@@ -60,5 +60,6 @@ function isWithin(range: string, other: string): boolean {
 /** Returns the first address of the range as a number, and the length of its prefix in bits. */
 function readCidr(range: string): [start: number, bits: number] {
   const [address = "", bits = "32"] = range.split("/");
-  return [address.split(".").reduce((sum, byte) => sum * 256 + Number(byte), 0), Number(bits)];
+  const start = address.split(".").reduce((sum, byte) => sum * 256 + Number(byte), 0);
+  return [start, Number(bits)];
 }

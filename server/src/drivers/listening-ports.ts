@@ -31,7 +31,7 @@ export function listensElsewhere(
   sockets: readonly ListeningSocket[],
   { port, needsAll }: { readonly port: number; readonly needsAll: boolean },
 ): string | null {
-  const isReached = ({ isLoopback }: ListeningSocket): boolean => !(needsAll && isLoopback);
+  const isReached = ({ isLoopback }: ListeningSocket): boolean => !needsAll || !isLoopback;
   const onPort = sockets.filter((socket) => socket.port === port);
   if (onPort.some(isReached)) return null;
   if (onPort.length > 0)

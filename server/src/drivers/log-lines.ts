@@ -51,7 +51,8 @@ export function cutLines(
     start += rest - visibleOf(buffer.subarray(start)).length;
     rest = buffer.length - start;
   }
-  if (rest > 0 && (isCutting || state.isEnd || rest >= lineBytesMax)) {
+  const mustCut = isCutting || state.isEnd || rest >= lineBytesMax;
+  if (rest > 0 && mustCut) {
     addLine(buffer.length);
     isCutting = !state.isEnd;
     start = buffer.length;

@@ -104,10 +104,7 @@ export class RemovedFolders {
     const folder = join(this.#dir, name);
     const before = this.#usageLeft.get(name) ?? null;
     const now = before === null ? null : await this.#usage(folder, signal);
-    const isWritten =
-      before !== null &&
-      now !== null &&
-      (now.files > before.files || now.bytes > before.bytes + grownBytesMin);
+    const isWritten = before !== null && now !== null && hasGrown(before, now);
     const { isUserOwned } = this.#options;
     // A failure needs no report: the folder is still there, and is tried again.
     await removeTree(folder, { signal, isUserOwned, timeoutMs: attemptMs }).catch(() => undefined);
@@ -143,6 +140,10 @@ export function ownFolders(dir: string, projectId: ProjectId): readonly string[]
   return readdirSync(dir)
     .filter((name) => name.startsWith(projectId))
     .map((name) => join(dir, name));
+}
+
+function hasGrown(before: DiskUsage, now: DiskUsage): boolean {
+  return now.files > before.files || now.bytes > before.bytes + grownBytesMin;
 }
 
 function removedDir(storageDir: string): string {

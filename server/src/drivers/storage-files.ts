@@ -361,7 +361,8 @@ async function namesOf(
   let names: string[] = [];
   let namesRead = 0;
   for await (const { name } of await opendir(folderPath, { bufferSize: 1000 })) {
-    if (++namesRead > namesMax)
+    namesRead++;
+    if (namesRead > namesMax)
       throw new Fault(
         "not_usable",
         `${shown(path)} holds more than ${namesMax} files, which is too many to list.`,

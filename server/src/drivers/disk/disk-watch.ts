@@ -270,9 +270,9 @@ export class DiskWatch {
     // Without limits, and far from the reserve, no writer has to end.
     const mayEndWriters = isLimited || isNear;
     const share = this.#state === "enough" ? quickShare : rules.growthShare;
+    const isUrgent = this.#isChanged || (mayEndWriters && this.#hasFallen(limits, share));
     // An urgent measurement follows after a pause as long as the last one took.
-    if (this.#isChanged || (mayEndWriters && this.#hasFallen(limits, share)))
-      return sinceMs >= this.#measureMs;
+    if (isUrgent) return sinceMs >= this.#measureMs;
     const everyMs = mayEndWriters ? measureEveryMs : measureSeldomMs;
     return sinceMs >= Math.max(everyMs, this.#measureMs * measurePauseFactor);
   }
@@ -390,7 +390,8 @@ export class DiskWatch {
   #remember(growing: readonly rules.Growing[], limits: rules.DiskLimits): void {
     for (const { kind, id, now, before } of growing) {
       const storageBytes = rules.storageLimit(limits, id);
-      if (now === null || (kind !== "storage" && !this.#writers.has(id))) continue;
+      const hasEnded = kind !== "storage" && !this.#writers.has(id);
+      if (now === null || hasEnded) continue;
       const isOver = kind === "storage" && storageBytes !== null && now.bytes > storageBytes;
       const mayRise = kind !== "build" && this.#state === "enough" && !isOver;
       if (!this.#usageBefore.has(id) || mayRise || now.bytes < before.bytes)

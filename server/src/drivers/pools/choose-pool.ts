@@ -110,7 +110,8 @@ export function isAllowed(
   const suitsProvider = provider === null || pool.provider === null || pool.provider === provider;
   const suitsRegion =
     region === null || region === anyRegion || pool.region === null || pool.region === region;
-  return suitsProvider && suitsRegion && (tier !== "protected" || pool.tier === "protected");
+  const suitsTier = tier !== "protected" || pool.tier === "protected";
+  return suitsProvider && suitsRegion && suitsTier;
 }
 
 /** True when replicas in the pool can have the compute type. */
@@ -185,11 +186,12 @@ function keepLacking(
  */
 export function lacking(freePool: FreePool, request: PoolRequest): Dimension[] {
   const { cores, memory } = shareInPool(freePool.pool, request);
-  return [
-    ...(freePool.cores < cores ? ["cores"] : []),
-    ...(freePool.memory < memory ? ["memory"] : []),
-    ...(freeGpus(freePool, request.compute) < request.gpuCount ? [request.compute] : []),
-  ];
+  const { compute, gpuCount } = request;
+  const lacks: Dimension[] = [];
+  if (freePool.cores < cores) lacks.push("cores");
+  if (freePool.memory < memory) lacks.push("memory");
+  if (freeGpus(freePool, compute) < gpuCount) lacks.push(compute);
+  return lacks;
 }
 
 function uses({ compute, gpuCount }: PoolRequest): Dimension[] {

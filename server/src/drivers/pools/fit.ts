@@ -60,13 +60,12 @@ export function whyNever(
   const isGpu = types.some((type) => type !== "CPU");
   const knownTypes = settings.compute === undefined ? [] : types;
   if (allowed.length === 0) return whyNotThere(withType, { ...first, types: knownTypes, advised });
-  const needs = [
-    ...(isGpu && first.gpuCount > 0 ? [gpusText(first.gpuCount)] : []),
-    ...(settings.cpu === undefined ? [] : [`${rounded(settings.cpu)} cores`]),
-    ...(settings.memory === undefined ? [] : [`${rounded(settings.memory)} GB`]),
-  ].join(", ");
+  const needs: string[] = [];
+  if (isGpu && first.gpuCount > 0) needs.push(gpusText(first.gpuCount));
+  if (settings.cpu !== undefined) needs.push(`${rounded(settings.cpu)} cores`);
+  if (settings.memory !== undefined) needs.push(`${rounded(settings.memory)} GB`);
   // The last comma becomes an "and".
-  const needsText = needs.replace(/, (?=[^,]*$)/, " and ");
+  const needsText = needs.join(", ").replace(/, (?=[^,]*$)/, " and ");
   const fields = isGpu ? "cpu, memory, gpuCount" : "cpu, memory";
   const onTypes = knownTypes.length === 0 ? "" : ` on ${knownTypes.join(" or ")}`;
   const largest = largestOf(allowed, isGpu ? types : null);
@@ -97,16 +96,14 @@ export function sharedWarnings(pools: readonly Pool[], settings: PartialWish): s
   const cores = Math.max(...fitting.map((pool) => pool.cores));
   const memoryGb = Math.max(...fitting.map((pool) => pool.memoryGb));
   const { cpu = 0, memory = 0 } = settings;
-  return [
-    ...(cpu > cores
-      ? [`cpu is ${cpu}, but apps have only ${cores} cores here, which they share.`]
-      : []),
-    ...(memory > memoryGb
-      ? [
-          `memory is ${memory} GB, but apps have only ${memoryGb} GB here, which they share; a replica that needs more is ended.`,
-        ]
-      : []),
-  ];
+  const warnings: string[] = [];
+  if (cpu > cores)
+    warnings.push(`cpu is ${cpu}, but apps have only ${cores} cores here, which they share.`);
+  if (memory > memoryGb)
+    warnings.push(
+      `memory is ${memory} GB, but apps have only ${memoryGb} GB here, which they share; a replica that needs more is ended.`,
+    );
+  return warnings;
 }
 
 /** Names the parts of a request that limit the pools it may run in. */

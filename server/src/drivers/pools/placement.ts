@@ -113,9 +113,8 @@ export class Placement implements Pools {
 
   /** Undefined when the replica has no GPU, or none was measured. */
   #gpuUseOf(replicaId: ReplicaId): GpuUse | undefined {
-    const measured = (this.#held.get(replicaId)?.gpus ?? []).flatMap(
-      (id) => this.#gpuUse.get(id) ?? [],
-    );
+    const cards = this.#held.get(replicaId)?.gpus ?? [];
+    const measured = cards.flatMap((id) => this.#gpuUse.get(id) ?? []);
     if (measured.length === 0) return undefined;
     return {
       utilization: measured.reduce((sum, use) => sum + use.utilization, 0) / measured.length,
@@ -134,7 +133,8 @@ export class Placement implements Pools {
   }
 
   #now(): Derived {
-    return (this.#derived ??= derive(this.#pools, this.#held));
+    this.#derived ??= derive(this.#pools, this.#held);
+    return this.#derived;
   }
 
   #freeCardsOf(name: string, compute: string): string[] {

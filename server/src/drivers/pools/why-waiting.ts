@@ -150,7 +150,8 @@ function needsOf(group: Group, where: string): string {
     const [needed, what] = neededOf(group, lack);
     return `${needed} ${what}, of which ${availableText(lack, countOf(group, lack))}`;
   });
-  return `${needs.join(", and ")}${isBeside ? ` where ${types} is free` : where}`;
+  const place = isBeside ? ` where ${types} is free` : where;
+  return `${needs.join(", and ")}${place}`;
 }
 
 /** Says how much is free, or how many cards answer. */
@@ -212,23 +213,22 @@ function relaxedWishes(wish: PoolWish): { readonly names: string; readonly wish:
   const [first] = wish;
   if (first === undefined) return [];
   const { tier, provider, region } = first;
-  const limits = [
-    ...(tier === "protected"
-      ? [{ name: "computeTier protected", change: { tier: "interruptible" } }]
-      : []),
-    ...(provider === null ? [] : [{ name: `provider ${provider}`, change: { provider: null } }]),
-    ...(region === null || region === anyRegion
-      ? []
-      : [{ name: `region ${region}`, change: { region: null } }]),
-  ];
+  const limits: { readonly name: string; readonly change: Partial<PoolRequest> }[] = [];
+  if (tier === "protected")
+    limits.push({ name: "computeTier protected", change: { tier: "interruptible" } });
+  if (provider !== null) limits.push({ name: `provider ${provider}`, change: { provider: null } });
+  if (region !== null && region !== anyRegion)
+    limits.push({ name: `region ${region}`, change: { region: null } });
   const sets = limits.map((limit) => [limit]);
   if (limits.length > 1) sets.push(limits);
-  return sets.map((set) => ({
-    names: set.map(({ name }) => name).join(" and "),
-    wish: wish.map((request) =>
-      set.reduce<PoolRequest>((changed, { change }) => ({ ...changed, ...change }), request),
-    ),
-  }));
+  return sets.map((set) => {
+    const relaxed = (request: PoolRequest): PoolRequest => {
+      let changed = request;
+      for (const { change } of set) changed = { ...changed, ...change };
+      return changed;
+    };
+    return { names: set.map(({ name }) => name).join(" and "), wish: wish.map(relaxed) };
+  });
 }
 
 /**
