@@ -2,13 +2,25 @@
 // this Node.js and on the oldest that the package names, as root and as a user.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { chmodSync, chownSync, mkdirSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
 import { makeFolder, removeFolder, temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
 import { addDatabase, installPackage } from "./support/installed-package.ts";
+import { LoadOfCalls } from "./support/load-of-calls.ts";
+import { loadedServer } from "./support/loaded-app.ts";
 import { commandsAt } from "./support/slipway-command.ts";
+import { until } from "./support/until.ts";
 
 const nobody = 65534;
 
@@ -132,6 +144,110 @@ test("a user does the same on the oldest Node.js, and finds the data below the h
   const data = readdirSync(join(home, ".local/share/slipway"));
   assert.ok(data.includes("bootstrap.json"), data.join(" "));
 });
+
+test("a new version of the package takes over, and fails no call, stream, WebSocket or run", async (t) => {
+  const folder = temporaryFolder(t, "upgraded");
+  cpSync(join(installed, "node_modules"), join(folder, "node_modules"), {
+    recursive: true,
+    verbatimSymlinks: true,
+  });
+  const program = [process.execPath, join(folder, "node_modules/slipway/bin/slipway.js")];
+  const [port = ""] = await freePorts(1);
+  const dataDir = temporaryFolder(t, "data");
+  const cwd = temporaryFolder(t, "app");
+  const env = { SLIPWAY_PORT: port, SLIPWAY_DATA_DIR: dataDir, SLIPWAY_DRIVER: "process" };
+  const slipway = commandsAt(t, { program, cwd, env });
+  t.after(() => slipway(["down"]).ended);
+  const said = async (words: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await slipway(words).ended;
+    assert.equal(code, 0, `${words.join(" ")}\n${stderr}`);
+    return `${stdout}${stderr}`;
+  };
+  await said(["up"]);
+  writeFileSync(join(cwd, "server.py"), loadedServer(1));
+  writeFileSync(join(cwd, "slipway.toml"), loadedSettings);
+  assert.match(await said(["deploy"]), /^loaded is live/m);
+  const { projectId, serviceAccountToken } = JSON.parse(
+    readFileSync(join(dataDir, "bootstrap.json"), "utf8"),
+  ) as { readonly projectId: string; readonly serviceAccountToken: string };
+  const load = new LoadOfCalls({
+    urlOf: () => `http://127.0.0.1:${port}/v4/${projectId}/loaded`,
+    callsPerSecond: Number(process.env["SLIPWAY_TEST_LOAD"] ?? "40"),
+    hasRuns: true,
+  });
+  t.after(() => load.end());
+  const isCalled = async (): Promise<void> => {
+    const before = load.answered;
+    await until("calls are answered", () => load.answered > before + 100, { deadlineMs: 60_000 });
+  };
+  await isCalled();
+  installNewVersion(folder, "0.99.0");
+  assert.match(await said(["--version"]), /0\.99\.0/);
+  await isCalled();
+  assert.match(await said(["restart"]), /The platform runs at /);
+  await isCalled();
+  const { failures, runs, ...counts } = await load.end();
+  t.diagnostic(JSON.stringify({ ...counts, runs: runs.length, failures: failures.length }));
+  assert.deepEqual(failures, []);
+  assert.ok(counts.streams > 0 && counts.sockets > 0 && runs.length > 0);
+  const ofApp = `http://127.0.0.1:${port}/v2/projects/${projectId}/apps/${projectId}-loaded`;
+  const headers = { authorization: `Bearer ${serviceAccountToken}` };
+  const hasSucceeded = async (run: string): Promise<boolean> => {
+    const answer = await fetch(`${ofApp}/runs/${run}`, { headers });
+    return ((await answer.json()) as { item: { status: string } }).item.status === "success";
+  };
+  for (const run of runs)
+    await until(`run ${run} succeeds`, () => hasSucceeded(run), { deadlineMs: 60_000 });
+});
+
+const loadedSettings = `
+[cerebrium.deployment]
+name = "loaded"
+disable_auth = true
+
+[cerebrium.runtime.custom]
+entrypoint = ["python", "server.py"]
+port = 8000
+
+[cerebrium.scaling]
+min_replicas = 1
+max_replicas = 1
+replica_concurrency = 200
+`;
+
+/**
+ * Installs over the package in the folder, as npm does, the same one with another version, whose
+ * compiled parts have other names, as in any other version.
+ */
+function installNewVersion(folder: string, version: string): void {
+  const next = join(folder, "next");
+  cpSync(join(folder, "node_modules/slipway"), next, { recursive: true });
+  const manifest = join(next, "package.json");
+  const fields = JSON.parse(readFileSync(manifest, "utf8")) as { readonly version: string };
+  writeFileSync(manifest, JSON.stringify({ ...fields, version }));
+  const renamed = (text: string): string => text.replaceAll(/(-[0-9A-Z]{8})\.js/g, "$1-next.js");
+  const compiled = join(next, "dist/js");
+  for (const name of readdirSync(compiled).filter((one) => one.endsWith(".js"))) {
+    const text = readFileSync(join(compiled, name), "utf8");
+    rmSync(join(compiled, name));
+    const changed = renamed(text).replaceAll(`"${fields.version}"`, `"${version}"`);
+    writeFileSync(join(compiled, renamed(name)), changed);
+  }
+  const npm = (...words: readonly string[]): string => {
+    const { status, stdout, stderr } = spawnSync("npm", words, {
+      cwd: folder,
+      env: { PATH: process.env["PATH"], HOME: folder },
+      encoding: "utf8",
+      timeout: 240_000,
+    });
+    assert.equal(status, 0, stderr);
+    return stdout.trim();
+  };
+  const archive = npm("pack", "--ignore-scripts", next).split("\n").at(-1) ?? "";
+  const options = ["--offline", "--no-audit", "--no-fund", "--omit=optional"];
+  npm("install", ...options, join(folder, archive));
+  addDatabase(folder);
+}
 
 test("an older Node.js is refused with what is needed", () => {
   const program = join(installed, "node_modules/slipway/bin/slipway.js");
