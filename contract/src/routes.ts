@@ -7,6 +7,7 @@ import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
+import { domainRoutes } from "./domain-routes.ts";
 import { gitRoutes } from "./git-routes.ts";
 import {
   appLogQuery,
@@ -182,6 +183,7 @@ export const routes = {
   ...announcementRoutes,
   ...lifecycleRoutes,
   ...gitRoutes,
+  ...domainRoutes,
   ...repositoryRoutes,
   ...projectRoutes,
   ...peopleRoutes,

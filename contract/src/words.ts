@@ -97,6 +97,11 @@ export const actionTable = {
   "git_hook.create":
     "The address and the secret for push events of an app were made, or its secret was replaced.",
   "git_deliveries.replay": "A push event of an app was replayed.",
+  "domain.add": "A domain was added to an app.",
+  "domain.check": "The records of a domain were looked up, because somebody asked for it.",
+  "domain.validate": "DNS proved that a domain belongs to an app, which answers on it now.",
+  "domain.fail": "DNS has no proof of a domain, so the app does not answer on it.",
+  "domain.remove": "A domain was removed from an app.",
   "app.promote": "A release of an app started to receive its calls.",
   "app.rollback": "An app went back to an earlier release, and automatic deploys were paused.",
   "app.resume_deploys": "Automatic deploys of an app were resumed.",
@@ -154,6 +159,10 @@ export const actionTable = {
 } as const;
 
 export type AuditAction = keyof typeof actionTable;
+
+/** States of a domain: to be proven, proven, and not proven in time. */
+export const domainStates = ["Pending", "Validated", "Failed"] as const;
+export type DomainState = (typeof domainStates)[number];
 
 /** States of a build; the first three are not final. */
 export const buildStates = [

@@ -100,6 +100,9 @@ export const settingTable = {
   SLIPWAY_APP_PAGES_HOST: word("localhost").about(
     "Domain below which each app has a host name of its own, {app}-{project}.{domain}, where its pages run without restrictions. Browsers sandbox pages that are opened by the app's path (Content-Security-Policy: sandbox), because these would share the dashboard's sign-in. localhost needs no DNS, but works only in browsers on the platform's own machine; any other domain needs a DNS record for *.{domain}, and should not be one of the dashboard's.",
   ),
+  SLIPWAY_DNS_SERVERS: list("").about(
+    "DNS servers that are asked for the records that prove domains of apps: IP addresses, with a port if it is not 53, separated by commas; default: those of this machine.",
+  ),
   SLIPWAY_DATA_DIR: text(".slipway").about(
     "Folder for the embedded database, keys, builds and replicas; relative to the folder in which the platform is started.",
   ),

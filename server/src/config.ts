@@ -1,5 +1,6 @@
 // The only reader of the environment. Parses every SLIPWAY_… variable through the table of
 // settings, refuses unknown names and bad values, and returns one frozen object.
+import { Resolver } from "node:dns";
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { readAcme } from "./config-acme.ts";
@@ -78,10 +79,7 @@ export function readConfig(environment: Environment) {
     trustedProxies: new TrustedProxies(
       parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES")),
     ),
-    /** The host names of apps. */
-    appHosts: new AppHosts(
-      parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
-    ),
+    ...nameSettings(text),
     /** The data folder, as an absolute path. */
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
@@ -152,6 +150,17 @@ export function readConfig(environment: Environment) {
      */
     toolEnvironment: Object.freeze(toolEnvironmentOf(environment)),
   });
+}
+
+function nameSettings(text: Read<string | null>) {
+  return {
+    /** The host names of apps. */
+    appHosts: new AppHosts(
+      parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
+    ),
+    /** The name servers that are asked for proofs of domains; empty: those of the machine. */
+    dnsServers: parseDnsServers(text("SLIPWAY_DNS_SERVERS")),
+  };
 }
 
 function limitSettings(integer: Read<number>) {
@@ -326,6 +335,19 @@ function parseNameServers(value: string | null): readonly string[] {
     throw new ConfigRefused(
       `SLIPWAY_APP_NAME_SERVERS has "${server}", but must contain IPv4 addresses such as 9.9.9.9.`,
     );
+  });
+}
+
+function parseDnsServers(value: string | null): readonly string[] {
+  return parseList(value).map((server) => {
+    try {
+      new Resolver().setServers([server]);
+      return server;
+    } catch {
+      throw new ConfigRefused(
+        `SLIPWAY_DNS_SERVERS has "${server}", but must contain IP addresses such as 9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:5353.`,
+      );
+    }
   });
 }
 

@@ -5,6 +5,7 @@ import type { Authenticator } from "#accounts/authenticator.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
 import type { Driver } from "#drivers/driver.ts";
+import type { AppHosts } from "#lib/app-hosts.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { openProxy, type ProxySettings } from "#proxy/open.ts";
@@ -30,6 +31,8 @@ type Parts = Foundation &
   Pick<OpenedPlans, "callDaysOf" | "callRecordsOf"> & {
     readonly tokens: Authenticator;
     readonly routes: Routes;
+    /** The host names of apps. */
+    readonly appHosts: Pick<AppHosts, "appOf">;
     readonly driver: Driver;
     readonly builds: Pick<BuildReceiver, "requestCancel">;
     /** Returns why nothing new can be stored, when the disk is full; null when there is space. */
@@ -60,6 +63,7 @@ export async function openCalls(settings: CallSettings, parts: Parts) {
   const view = new ReplicaView();
   const proxy = openProxy(settings, {
     routes,
+    appHosts: parts.appHosts,
     tokens,
     view,
     log,

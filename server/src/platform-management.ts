@@ -11,6 +11,7 @@ import { openApps } from "#apps/open.ts";
 import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
+import { openDomains } from "#domains/open.ts";
 import { openUploads } from "#deploy/open.ts";
 import { endPushes, requestCancel } from "#deploy/end-builds.ts";
 import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
@@ -88,6 +89,13 @@ export async function openManagement(settings: Settings, parts: Parts) {
     findCredential: (projectId, host) => useCases.credentials.forFetch(projectId, host),
     pages: pagesAt(urls),
   });
+  const { names: domainNames, domains } = await openDomains(settings, {
+    ...foundation,
+    platformNames: () => {
+      const { baseUrl, appHosts } = urls();
+      return { host: new URL(baseUrl).hostname, parent: appHosts.parent };
+    },
+  });
   const mail = identity.people.mailer;
   const billing = openBilling(settings, {
     ...foundation,
@@ -104,6 +112,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
     limits,
     receiver,
     routes,
+    domainNames,
     webhooks,
     guard,
     ownerKeyOf,
@@ -115,6 +124,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
       ...billing,
       ...audit,
       ...pushes,
+      domains,
       ...hardwareParts(opened.driver, billing.priceOf, foundation),
       useCases,
       plans,

@@ -7,6 +7,7 @@ import { openBuilds } from "#deploy/open.ts";
 import type { BuildQueue } from "#deploy/queue.ts";
 import { startRollOuts } from "#deploy/roll-out-loop.ts";
 import type { TrialStarter } from "#deploy/trial.ts";
+import type { AppHosts } from "#lib/app-hosts.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
@@ -175,6 +176,7 @@ function openCallsOver(
   { foundation, management, ...parts }: CallsOverParts,
 ): ReturnType<typeof openCalls> {
   const { opened, identity, limits, receiver, routes, webhooks, guard, ownerKeyOf } = management;
+  const { domainNames } = management;
   const { useCases, appLogs } = management.api;
   return openCalls(settings, {
     ...foundation,
@@ -182,6 +184,7 @@ function openCallsOver(
     ...parts,
     tokens: identity.tokens,
     routes,
+    appHosts: allHosts(settings.appHosts, domainNames),
     driver: opened.driver,
     webhooks,
     guard,
@@ -190,6 +193,14 @@ function openCallsOver(
     lines: appLogs,
     environmentOf: (appId) => useCases.secrets.environmentOf(appId),
   });
+}
+
+/** The apps by all their host names: those below the apps' parent, and their domains. */
+function allHosts(
+  appHosts: AppHosts,
+  domainNames: Pick<AppHosts, "appOf">,
+): Pick<AppHosts, "appOf"> {
+  return { appOf: (host) => appHosts.appOf(host) ?? domainNames.appOf(host) };
 }
 
 /** Opens the queue of builds, with what it uses of the management. */

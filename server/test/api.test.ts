@@ -6,6 +6,7 @@ import * as answers from "@slipway/contract/answers.ts";
 import { containerList } from "@slipway/contract/container-answers.ts";
 import { auditRoutes } from "@slipway/contract/audit-routes.ts";
 import { deviceRoutes } from "@slipway/contract/device-routes.ts";
+import { domainRoutes } from "@slipway/contract/domain-routes.ts";
 import { execRoutes } from "@slipway/contract/exec-routes.ts";
 import { gitRoutes } from "@slipway/contract/git-routes.ts";
 import { repositoryRoutes } from "@slipway/contract/repository-routes.ts";
@@ -50,6 +51,7 @@ const testedElsewhere: Readonly<Record<string, Route>> = {
   ...passwordRoutes,
   ...execRoutes,
   ...gitRoutes,
+  ...domainRoutes,
   ...repositoryRoutes,
   ...uploadRoutes,
   ...volumeRoutes,

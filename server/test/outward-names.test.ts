@@ -2,7 +2,6 @@
 // which are checked against names, and the environment, which must not send calls another way.
 import assert from "node:assert/strict";
 import { execFile, spawnSync } from "node:child_process";
-import { createSocket } from "node:dgram";
 import { readFileSync } from "node:fs";
 import { createServer as createHttpsServer } from "node:https";
 import { join } from "node:path";
@@ -12,7 +11,7 @@ import { promisify } from "node:util";
 import { OutwardGuard, type OutwardTarget } from "#lib/outward-guard.ts";
 import { makeNameLookup } from "#lib/outward-names.ts";
 import type { OutwardAnswer } from "#lib/outward-request.ts";
-import { cleanLast } from "./support/clean-last.ts";
+import { startDnsServer } from "./support/dns-server.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import {
   httpReceiver,
@@ -265,8 +264,8 @@ test("a handshake that never ends is given up on in time", async (t) => {
 });
 
 test("names are asked of DNS, and of the system when DNS does not know them", async (t) => {
-  const questions = new Set<string>();
-  const dns = await nameServer(t, { "both.test": "192.0.2.7", "silent.test": null }, questions);
+  const names = { "both.test": { A: "192.0.2.7" }, "silent.test": null };
+  const { address: dns, asked: questions } = await startDnsServer(t, names);
   const asked: string[] = [];
   const lookupWithin = (waitMs: number) =>
     makeNameLookup({
@@ -350,50 +349,4 @@ function makeCertificate(t: TestContext): { readonly key: string; readonly cert:
   );
   assert.equal(made.status, 0, made.stderr);
   return { key: readFileSync(keyFile, "utf8"), cert: readFileSync(certFile, "utf8") };
-}
-
-/**
- * A name server: an address, null for silence, and for all other names that there is no such name.
- * Gives its place.
- */
-async function nameServer(
-  t: TestContext,
-  names: Readonly<Record<string, string | null>>,
-  questions: Set<string>,
-): Promise<string> {
-  const socket = createSocket("udp4");
-  socket.on("message", (question, from) => {
-    const answer = dnsAnswer(question, names, questions);
-    if (answer !== null) socket.send(answer, from.port, from.address);
-  });
-  await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
-  cleanLast(t, () => new Promise<void>((resolve) => socket.close(() => resolve())));
-  return `127.0.0.1:${socket.address().port}`;
-}
-
-/** RFC 1035: the question is repeated, with at most one address behind it. */
-function dnsAnswer(
-  question: Buffer,
-  names: Readonly<Record<string, string | null>>,
-  questions: Set<string>,
-): Buffer | null {
-  const labels: string[] = [];
-  let at = 12;
-  for (let length = question[at] ?? 0; length > 0; length = question[at] ?? 0) {
-    labels.push(question.toString("latin1", at + 1, at + 1 + length));
-    at += length + 1;
-  }
-  const name = labels.join(".").toLowerCase();
-  questions.add(name);
-  const address = names[name];
-  if (address === null) return null;
-  const isForAddress = question.readUInt16BE(at + 1) === 1 && address !== undefined;
-  const head = Buffer.from(question.subarray(0, 12));
-  head.writeUInt16BE(address === undefined ? 0x8183 : 0x8180, 2);
-  head.writeUInt16BE(isForAddress ? 1 : 0, 6);
-  head.writeUInt32BE(0, 8);
-  const record = isForAddress
-    ? [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split(".").map(Number)]
-    : [];
-  return Buffer.concat([head, question.subarray(12, at + 5), Buffer.from(record)]);
 }

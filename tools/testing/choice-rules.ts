@@ -18,6 +18,7 @@ export const rules: readonly Rule[] = [
     backups: /^(backup-|guide-backup)/,
     billing: /^(budgets-|plans-|usage-)/,
     deploy: /^(deploy|tag-deploys|uploads-cancelled|git-hosts|changes-under-load|docker-builds?-)/,
+    domains: /^domains-/,
     drivers: /^(driver-choice|examples|exec$|stop|storage-drivers|app-storage|inherited-descr)/,
     "drivers/disk": /^(app-storage|docker-app-storage|volumes-platform)/,
     "drivers/docker": /^(docker-|drivers-docker|egress|hostile-container|driver-choice)/,

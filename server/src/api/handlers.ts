@@ -10,6 +10,7 @@ import { containerHandlers } from "./containers.ts";
 import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
 import { deviceLoginHandlers } from "./device-login.ts";
+import { domainHandlers } from "./domains.ts";
 import { execHandlers } from "./exec.ts";
 import { fileRunHandlers } from "./file-runs.ts";
 import { gitHookHandlers } from "./git-hooks.ts";
@@ -58,6 +59,7 @@ export function handlersOf(parts: HandlerParts) {
     ...runHandlers(parts),
     ...webhookHandlers(parts),
     ...gitHookHandlers(parts),
+    ...domainHandlers(parts),
     ...repositoryHandlers(parts),
     ...couponHandlers(parts),
     ...usageHandlers(parts),

@@ -17,6 +17,7 @@ import type { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
 import type { PlanDefaults } from "#billing/plans/plan.ts";
 import type { StatementQueries } from "#billing/statements/statement-queries.ts";
 import type { UsageQueries } from "#billing/usage/usage-queries.ts";
+import type { Domains } from "#domains/domains.ts";
 import type { Uploads } from "#deploy/uploads.ts";
 import type { Conditions } from "#deploy/worse.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -66,6 +67,7 @@ export type ApiParts = {
   readonly webhooks: WebhookUseCases;
   readonly gitHooks: GitHooks;
   readonly repositories: Repositories;
+  readonly domains: Domains;
   readonly coupons: CouponUseCases;
   readonly usage: UsageQueries;
   readonly statements: StatementQueries;

@@ -301,6 +301,7 @@ const resourceParts = [
   ["operator", "token_id"],
   ["signing_key", "key_id"],
   ["invitation", "invitation_id"],
+  ["domain", "domain"],
   ["app", "app_id"],
   ["app", "run_app"],
   ["volume", "volume_id"],

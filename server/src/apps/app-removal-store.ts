@@ -50,6 +50,10 @@ export async function markAppsDeleted(
   await sql`delete from budgets where ${ofApps}`.execute(tx);
   await sql`delete from git_hooks where ${ofApps}`.execute(tx);
   await sql`delete from roll_outs where ${ofApps}`.execute(tx);
+  // The names are free at once.
+  const { rows: domains } = await sql<{ name: string }>`
+    delete from app_domains where ${ofApps} returning name`.execute(tx);
+  for (const { name } of domains) await notify(tx, "domains", name);
   for (const { id } of builds) await notify(tx, "builds", id);
   for (const id of ids) await notify(tx, "apps", id);
   return marked;
@@ -133,6 +137,7 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
     rows("git_heads", ofApp),
     rows("git_deliveries", ofApp),
     rows("roll_outs", ofApp),
+    rows("app_domains", ofApp),
     rows("replicas", sql`${ofApp} and ${hasReplicaEnded}`),
     rows("releases", sql`${ofApp} and not ${hasAny("replicas")}`),
     rows("build_logs", sql`build_id in (${builds})`),

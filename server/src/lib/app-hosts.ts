@@ -13,10 +13,12 @@ const machineHosts: ReadonlySet<string> = new Set([machine, "127.0.0.1", "[::1]"
 
 /** Converts between apps and their host names. A platform has one object of this class. */
 export class AppHosts {
+  /** The domain above all apps, in lower case. */
+  readonly parent: string;
   readonly #end: string;
 
-  /** `parent` is the domain above all apps, in lower case. */
   constructor(parent: string) {
+    this.parent = parent;
     this.#end = `.${parent}`;
   }
 
@@ -37,12 +39,22 @@ export class AppHosts {
    * Returns the URL at which a browser opens the app; null when that host name would lead the
    * browser to its own machine instead of the platform's, or cannot name the app.
    */
-  urlOf(baseUrl: string, { projectId, appName }: AppOfHost): string | null {
+  urlOf(baseUrl: string, app: AppOfHost): string | null {
     const url = new URL(baseUrl);
-    const label = `${appName}-${projectId}`;
-    const isReached = this.#end !== `.${machine}` || machineHosts.has(url.hostname);
-    if (!isReached || labelForm.exec(label)?.[2] !== projectId) return null;
+    const isReached = this.parent !== machine || machineHosts.has(url.hostname);
+    const host = this.#hostOf(app);
+    if (!isReached || host === null) return null;
     const port = url.port === "" ? "" : `:${url.port}`;
-    return `${url.protocol}//${label}${this.#end}${port}/`;
+    return `${url.protocol}//${host}${port}/`;
+  }
+
+  /** The app's host name in DNS; null when it has none there, or the name cannot name the app. */
+  dnsNameOf(app: AppOfHost): string | null {
+    return this.parent === machine ? null : this.#hostOf(app);
+  }
+
+  #hostOf({ projectId, appName }: AppOfHost): string | null {
+    const label = `${appName}-${projectId}`;
+    return labelForm.exec(label)?.[2] === projectId ? `${label}${this.#end}` : null;
   }
 }

@@ -36,7 +36,7 @@ type Soon<Value> = Value | Promise<Value>;
 export type AdmissionParts = {
   readonly routes: CalledRoutes;
   readonly tokens: CallAuthenticator;
-  readonly appHosts: AppHosts;
+  readonly appHosts: Pick<AppHosts, "appOf">;
   /** For `Strict-Transport-Security` of encrypted answers; 0: they have none. */
   readonly hstsSeconds: number;
   readonly log: Log;

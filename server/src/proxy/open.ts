@@ -4,7 +4,6 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { isIP, SocketAddress, type AddressInfo } from "node:net";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { Loop } from "#lib/loop.ts";
-import type { AppHosts } from "#lib/app-hosts.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
@@ -23,7 +22,6 @@ import {
 
 export type ProxySettings = {
   readonly trustedProxies: TrustedProxies;
-  readonly appHosts: AppHosts;
   /** How many calls of an app may wait for a replica. */
   readonly lineLength: number;
   /** The maximum body size of a call. */
@@ -61,7 +59,7 @@ type OpenedListener = {
   readonly tls: { readonly port: number; readonly certificates: Certificates } | null;
 };
 
-type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appHosts" | "hstsSeconds"> & {
+type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "hstsSeconds"> & {
   readonly lifecycle: Lifecycle;
 };
 
@@ -84,10 +82,10 @@ const listenerCloseMs = 10_000;
 
 /** Creates the proxy; it takes calls once a listener passes them to it. */
 export function openProxy(settings: ProxySettings, { lifecycle, ...parts }: ProxyParts): Proxy {
-  const { trustedProxies, appHosts, lineLength, bodyLimitBytes, tls } = settings;
+  const { trustedProxies, lineLength, bodyLimitBytes, tls } = settings;
   const hstsSeconds = tls?.hstsSeconds ?? 0;
   const limits = { lineLengthMax: lineLength, bodyBytesMax: bodyLimitBytes };
-  const proxy = new Proxy({ ...parts, trustedProxies, appHosts, limits, hstsSeconds });
+  const proxy = new Proxy({ ...parts, trustedProxies, limits, hstsSeconds });
   lifecycle.onClose("proxy", () => proxy.close());
   return proxy;
 }

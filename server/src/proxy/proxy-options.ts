@@ -34,7 +34,7 @@ export type ProxyOptions = {
   readonly tokens: CallAuthenticator;
   readonly trustedProxies: TrustedProxies;
   /** The host names of apps. */
-  readonly appHosts: AppHosts;
+  readonly appHosts: Pick<AppHosts, "appOf">;
   readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
   /** Makes the scheduler check the app now. */
   readonly nudge: (appId: AppId) => void;

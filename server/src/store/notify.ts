@@ -16,6 +16,7 @@ const channelTable = {
   apps: "an app's id",
   tokens: "a token's id, or a signing key's",
   people: "a person's id: their sessions or memberships have changed",
+  domains: "a host name: it has become, or is no longer, a proven domain",
   plans: "a project's id: its plan or the state of its budgets has changed",
   audit: "a project's id, or empty: its audit log has new entries",
   builds: "a build's id",

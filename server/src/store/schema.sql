@@ -8,6 +8,30 @@ create table acme_accounts (
   constraint acme_accounts_pkey PRIMARY KEY (directory_url)
 );
 
+create table app_domains (
+  app_id text not null,
+  project_id text not null,
+  name text not null,
+  token text not null,
+  state text not null default 'Pending'::text,
+  found text,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  pending_since timestamp with time zone not null default clock_timestamp(),
+  checked_at timestamp with time zone,
+  check_at timestamp with time zone,
+  validated_at timestamp with time zone,
+  missing_since timestamp with time zone,
+  constraint app_domains_pkey PRIMARY KEY (app_id, name),
+  constraint app_domains_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  constraint app_domains_checked CHECK (((check_at IS NULL) = (state = 'Failed'::text))),
+  constraint app_domains_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
+  constraint app_domains_state_check CHECK ((state = ANY (ARRAY['Pending'::text, 'Validated'::text, 'Failed'::text])))
+);
+CREATE INDEX app_domains_by_name ON public.app_domains USING btree (name);
+CREATE INDEX app_domains_by_project ON public.app_domains USING btree (project_id);
+CREATE INDEX app_domains_due ON public.app_domains USING btree (check_at) WHERE (check_at IS NOT NULL);
+CREATE UNIQUE INDEX app_domains_validated ON public.app_domains USING btree (name) WHERE (state = 'Validated'::text);
+
 create table app_logs (
   id bigint not null generated always as identity,
   project_id text not null,

@@ -13,6 +13,10 @@ export type Numeric = ColumnType<string, string | number, string | number>;
 export type Tables = {
   acme_accounts: { directory_url: string; key_sealed: string; account_url: string | null;
     email: string | null; };
+  app_domains: { app_id: AppId; project_id: ProjectId; name: string; token: string;
+    state: Generated<"Pending" | "Validated" | "Failed">; found: string | null;
+    created_at: Generated<Date>; pending_since: Generated<Date>; checked_at: Date | null;
+    check_at: Date | null; validated_at: Date | null; missing_since: Date | null; };
   app_logs: { id: GeneratedAlways<number>; project_id: ProjectId; app_id: AppId;
     replica_id: ReplicaId; run_id: RunId | null; at: Date; stream: "stdout" | "stderr";
     line: string; ended_run_ids: string[] | null; };

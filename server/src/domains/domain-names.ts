@@ -1,0 +1,88 @@
+// The proven domains, in memory: the proxy finds an app by its domain without the database, and
+// certificates are requested for these names only. Loaded at the start, and again whenever one is
+// proven or lost.
+import type { AppOfHost } from "#lib/app-hosts.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Foundation } from "#store/foundation.ts";
+import type { Notifications } from "#store/notify.ts";
+import { readProvenNames } from "./domain-store.ts";
+
+export type DomainNamesOptions = Pick<Foundation, "db" | "clock" | "log"> & {
+  readonly notifications: Pick<Notifications, "listen">;
+};
+
+/** A failed read is retried after this time. A turn with nothing to read does nothing. */
+const retryMs = 1_000;
+/** What most hosts lack: a port, capital letters, a final dot. */
+const isUnusual = /[A-Z:]|\.$/;
+
+/** The proven names; call `start()` once before use. `stop()` stops listening. */
+export class DomainNames {
+  readonly #options: DomainNamesOptions;
+  #apps: ReadonlyMap<string, AppOfHost> = new Map();
+  readonly #listeners = new Set<() => void>();
+  readonly #loop: Loop;
+  #isStale = true;
+  #unlisten: () => void = () => undefined;
+
+  constructor(options: DomainNamesOptions) {
+    const { clock, log } = options;
+    this.#options = options;
+    this.#loop = new Loop({
+      name: "proven domains",
+      intervalMs: retryMs,
+      turn: () => this.#readIfStale(),
+      clock,
+      log,
+    });
+  }
+
+  /** The app whose domain the field `Host` names; null: it names none. One map lookup. */
+  appOf(host: string | undefined): AppOfHost | null {
+    if (host === undefined || this.#apps.size === 0) return null;
+    const name = isUnusual.test(host) ? host.toLowerCase().replace(/\.?(?::\d*)?$/, "") : host;
+    return this.#apps.get(name) ?? null;
+  }
+
+  /** All proven names, unordered. */
+  names(): readonly string[] {
+    return [...this.#apps.keys()];
+  }
+
+  /** Calls `listener` after each change, until the returned function is called. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Resolves when all names are loaded. Rejects when the database does not answer. */
+  async start(): Promise<void> {
+    this.#unlisten = this.#options.notifications.listen("domains", () => {
+      this.#isStale = true;
+      this.#loop.nudge();
+    });
+    await this.#readIfStale();
+    this.#loop.start();
+  }
+
+  async stop(): Promise<void> {
+    this.#unlisten();
+    await this.#loop.stop();
+  }
+
+  /** Turns do not overlap, so no older read overwrites a newer result. */
+  async #readIfStale(): Promise<void> {
+    if (!this.#isStale) return;
+    this.#isStale = false;
+    try {
+      const names = await readProvenNames(this.#options.db);
+      this.#apps = new Map(
+        names.map(({ name, projectId, appName }) => [name, { projectId, appName }]),
+      );
+    } catch (error) {
+      this.#isStale = true;
+      throw error;
+    }
+    for (const listener of this.#listeners) listener();
+  }
+}
