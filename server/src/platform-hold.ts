@@ -67,7 +67,7 @@ function holdRules(table: string, ports: readonly number[], holdSeconds: number)
   const held = ports.map((port) => `${port} timeout ${holdSeconds}s`).join(", ");
   return `${withoutTable(table)}table inet ${table} {
   set held {
-    type inet_service
+    typeof tcp dport
     flags timeout
     elements = { ${held} }
   }

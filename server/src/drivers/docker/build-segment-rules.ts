@@ -36,27 +36,27 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
     `add table bridge ${table}`,
     `delete table bridge ${table}`,
     `table bridge ${table} {`,
-    ...set("ranges", "ipv4_addr", ranges),
-    ...set("others", "ifname", others.map(quoted)),
+    ...set("ranges", "ip saddr", ranges),
+    ...set("others", "iifname", others.map(quoted)),
     ...set(
       "steps",
-      "ifname",
+      "iifname",
       steps.map(({ name }) => quoted(name)),
     ),
-    ...set("bound", "ifname . ether_addr . ipv4_addr", bound),
+    ...set("bound", "iifname . ether saddr . ip saddr", bound),
     ...set(
       "cards",
-      "ifname . ether_addr",
+      "iifname . ether saddr",
       steps.map(({ name, mac }) => `"${name}" . ${mac}`),
     ),
     ...set(
       "macs",
-      "ether_addr",
+      "ether saddr",
       steps.map(({ mac }) => mac),
     ),
     ...set(
       "addresses",
-      "ipv4_addr",
+      "ip saddr",
       steps.flatMap(({ addresses }) => addresses),
     ),
     // "prerouting" is before the bridge learns from a frame at which port its sender is.
@@ -91,11 +91,14 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
   ].join("\n")}\n`;
 }
 
-/** The lines of a set, whose elements expire. */
-function set(name: string, type: string, elements: readonly string[]): string[] {
+/**
+ * The lines of a set of what `field` of a packet may be; its elements expire. The nft of Debian 12
+ * crashes as it lists sets that a newer nft has made by "type" instead.
+ */
+function set(name: string, field: string, elements: readonly string[]): string[] {
   // nft accepts ranges of addresses only in a set with intervals.
-  const flags = type === "ipv4_addr" ? "interval, timeout" : "timeout";
-  const lines = [` set ${name} {`, `  type ${type}`, `  flags ${flags}`];
+  const flags = field === "ip saddr" ? "interval, timeout" : "timeout";
+  const lines = [` set ${name} {`, `  typeof ${field}`, `  flags ${flags}`];
   const unique = [...new Set(elements)].map((one) => `${one} timeout ${renewedWithinSeconds}s`);
   if (unique.length > 0) lines.push(`  elements = { ${unique.join(", ")} }`);
   return [...lines, " }"];
