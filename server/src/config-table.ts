@@ -97,6 +97,9 @@ export const settingTable = {
   SLIPWAY_TRUSTED_PROXIES: list("").about(
     "Addresses and ranges (CIDR, separated by commas) of proxies in front of the platform. Their X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are believed and passed on to apps, so each proxy must set these or append to them. Without this setting, everything that comes through a proxy counts as one address, and as http.",
   ),
+  SLIPWAY_PROXY_PROTOCOL: boolean("false").about(
+    "Whether connections of SLIPWAY_TRUSTED_PROXIES begin with a header of the PROXY protocol (version 1 or 2), on both ports and before TLS: they count as connections of the client in it, and are closed without it. Other connections have no header.",
+  ),
   SLIPWAY_APP_PAGES_HOST: word("localhost").about(
     "Domain below which each app has a host name of its own, {app}-{project}.{domain}, where its pages run without restrictions. Browsers sandbox pages that are opened by the app's path (Content-Security-Policy: sandbox), because these would share the dashboard's sign-in. localhost needs no DNS, but works only in browsers on the platform's own machine; any other domain needs a DNS record for *.{domain}, and should not be one of the dashboard's.",
   ),

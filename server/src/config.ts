@@ -8,6 +8,7 @@ import { readAuditForward } from "./config-audit.ts";
 import { readBackup } from "./config-backup.ts";
 import { readMetrics } from "./config-metrics.ts";
 import { readPeople } from "./config-people.ts";
+import { readProxies } from "./config-proxies.ts";
 import { readInheritedSocket } from "./config-socket.ts";
 import { readTls } from "./config-tls.ts";
 import { settingTable, type PlatformSettingName } from "./config-table.ts";
@@ -15,7 +16,6 @@ import { AppHosts } from "#lib/app-hosts.ts";
 import { closestName } from "#lib/closest-name.ts";
 import { Secret } from "#lib/secret.ts";
 import { isToolVariable } from "#lib/tool-variables.ts";
-import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { DriverName } from "#drivers/driver-table.ts";
 
 /** All settings, parsed. Times in seconds where the name says so, sizes in bytes. */
@@ -45,8 +45,9 @@ export function readConfig(environment: Environment) {
     text(name) === null ? null : integer(name) * unit;
   const databaseUrl = text("SLIPWAY_DATABASE_URL");
   const publicUrl = parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL"));
+  const host = parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1");
   return Object.freeze({
-    host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
+    host,
     port: integer("SLIPWAY_PORT"),
     inheritedSocket: readInheritedSocket({ environment, pid: process.pid, refuse }),
     /** Null: derived from host and port once the platform listens. No trailing slash. */
@@ -76,9 +77,7 @@ export function readConfig(environment: Environment) {
       }),
     }),
     announcements: announcementsOf(text),
-    trustedProxies: new TrustedProxies(
-      parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES")),
-    ),
+    ...proxySettings(text, host),
     ...nameSettings(text),
     /** The data folder, as an absolute path. */
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
@@ -189,6 +188,15 @@ function refuse(why: string): never {
 }
 
 type Read<Value> = (name: PlatformSettingName) => Value;
+
+function proxySettings(text: Read<string | null>, host: string) {
+  return readProxies({
+    refuse,
+    host,
+    ranges: parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES")),
+    proxyProtocol: parseBoolean("SLIPWAY_PROXY_PROTOCOL", text("SLIPWAY_PROXY_PROTOCOL") ?? ""),
+  });
+}
 
 function appNetworkSettings(text: Read<string | null>) {
   return {

@@ -61,28 +61,29 @@ export class TrustedProxies {
       const direct: Origin = { address, peer: address, proxies: 0, isEncrypted };
       return {
         isEncrypted,
-        originOf: this.#has(address)
+        originOf: this.has(address)
           ? (forwardedFor) => this.#walk(direct, forwardedFor)
           : () => direct,
       };
     });
   }
 
+  /** Whether a proxy has the address. */
+  has(address: string): boolean {
+    return isIP(address) !== 0 && this.#ranges.check(address, familyOf(address));
+  }
+
   #walk({ peer, isEncrypted }: Origin, forwardedFor = ""): Origin {
     const addresses = forwardedFor.split(",");
     let address = peer;
     let proxies = 0;
-    while (this.#has(address)) {
+    while (this.has(address)) {
       proxies++;
       const next = addressIn(addresses.pop() ?? "");
       if (next === null) break;
       address = next;
     }
     return { address, peer, proxies, isEncrypted };
-  }
-
-  #has(address: string): boolean {
-    return isIP(address) !== 0 && this.#ranges.check(address, familyOf(address));
   }
 }
 

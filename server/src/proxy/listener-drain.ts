@@ -5,6 +5,7 @@ import type { Server } from "node:http";
 import type { Server as SocketServer } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Clock } from "#lib/clock.ts";
+import type { AnnouncedClients } from "./announced-clients.ts";
 import type { Http2Connections } from "./http2-server.ts";
 import type { OpenAnswers } from "./malformed.ts";
 import type { PlainConnection } from "./plain-connection.ts";
@@ -43,6 +44,8 @@ export type DrainParts = {
   readonly open: ReadonlySet<Duplex>;
   /** The open connections that are plain. */
   readonly plain: ReadonlySet<PlainConnection>;
+  /** Holds connections whose header has not arrived; null: there are no headers. */
+  readonly announced: AnnouncedClients | null;
   readonly answers: OpenAnswers;
   /** The encrypted port; null: there is none. */
   readonly tls: { readonly server: SocketServer; readonly http2: Http2Connections } | null;
@@ -66,10 +69,10 @@ export type DrainOptions = {
 
 /** Resolves when the running requests have ended, or after `drainMs`, which ends them. */
 export async function drainListener(
-  { server, open, plain, answers, tls, shutdown, clock }: DrainParts,
+  { server, open, plain, announced, answers, tls, shutdown, clock }: DrainParts,
   { drainMs, isShared, holdBack }: DrainOptions,
 ): Promise<void> {
-  const drain: Drain = { server, remaining: new Set(open), plain, clock };
+  const drain: Drain = { server, remaining: new Set(open), plain, announced, clock };
   const beganMs = clock.monotonicMs();
   shutdown.hasBegun = true;
   // Each answer from now on says that it is the last on its connection.
@@ -109,6 +112,7 @@ type Drain = {
   /** The connections that are waited for. */
   remaining: Set<Duplex>;
   readonly plain: ReadonlySet<PlainConnection>;
+  readonly announced: AnnouncedClients | null;
   readonly clock: Clock;
 };
 
@@ -137,11 +141,15 @@ async function sayFarewell(
 }
 
 /** Closes silent connections, until all remaining ones are closed or the time is over. */
-async function awaitEnds({ remaining, plain, clock }: Drain, untilMs: number): Promise<void> {
+async function awaitEnds(
+  { remaining, plain, announced, clock }: Drain,
+  untilMs: number,
+): Promise<void> {
   for (;;) {
     await afterReads();
     const nowMs = clock.monotonicMs();
     for (const connection of plain) connection.closeSilent(nowMs - silentMs);
+    announced?.closeSilent(nowMs - silentMs);
     if (countOpen(remaining) === 0 || nowMs >= untilMs) return;
     await clock.sleep(drainCheckMs);
   }

@@ -46,6 +46,8 @@ export type ListenerSettings = {
   /** How long calls may keep running when the platform stops. */
   readonly drainSeconds: number;
   readonly trustedProxies: TrustedProxies;
+  /** Connections of trusted proxies begin with a header of the PROXY protocol. */
+  readonly proxyProtocol: boolean;
   readonly publicUrl: string | null;
   /** Null: there is no encrypted port. */
   readonly tls: TlsSettings | null;
@@ -95,7 +97,7 @@ export async function openListener(
   settings: ListenerSettings,
   parts: ListenerParts,
 ): Promise<OpenedListener> {
-  const { host, port, drainSeconds, trustedProxies, inheritedSocket } = settings;
+  const { host, port, drainSeconds, trustedProxies, proxyProtocol, inheritedSocket } = settings;
   const { proxy, fallback, fallbackUpgrade, managed, lifecycle, clock, log } = parts;
   const tls = openTls(settings, parts);
   const listener = createListener({
@@ -108,6 +110,7 @@ export async function openListener(
     proofs: managed?.proofs ?? null,
     ...(tls === null ? {} : { tls }),
     trustedProxies,
+    ...(proxyProtocol ? { announcements: { log } } : {}),
     clock,
   });
   const drainMs = drainSeconds * 1000;

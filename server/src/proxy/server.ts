@@ -7,7 +7,9 @@ import type { Duplex } from "node:stream";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import { newRunId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
+import { AnnouncedClients } from "./announced-clients.ts";
 import { stopping } from "./call-faults.ts";
 import type { Certificates } from "./certificates.ts";
 import type { HttpClient } from "./client.ts";
@@ -58,6 +60,11 @@ export type ListenerParts = {
   /** The encrypted port; absent: there is none. */
   readonly tls?: TlsListenerParts;
   readonly trustedProxies: TrustedProxies;
+  /**
+   * Connections of trusted proxies begin with a header of the PROXY protocol; what does not is told
+   * to this log. Absent: connections have no such header.
+   */
+  readonly announcements?: { readonly log: Log };
   readonly clock: Clock;
   /** Overrides of the default timeouts. */
   readonly times?: Partial<ListenerTimes>;
@@ -150,7 +157,6 @@ export function createListener(parts: ListenerParts): Listener {
       !shutdown.refuses(request.socket),
   );
   const open = new Set<Duplex>();
-  keepOpenConnections(server, open);
   const answers = new OpenAnswers();
   closeStalled(server, answers, times.stalledMs);
   const deadlines = new Deadlines(clock);
@@ -160,8 +166,11 @@ export function createListener(parts: ListenerParts): Listener {
   );
   server.on("connect", (_request, socket) => answers.refuse(tunnel(), socket));
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
-  const setup = { ...parts, times, deadlines, shutdown };
+  const announced = announcedClients(parts, deadlines, times);
+  const setup = { ...parts, times, deadlines, shutdown, announced };
   const { plain, serveHttp1 } = takePlain(server, setup);
+  announced?.readFirst(server);
+  keepOpenConnections(server, open);
   const tls = parts.tls === undefined ? null : takeTls(server, setup, { serveHttp1, open });
   const listener: Listener = {
     server,
@@ -174,7 +183,7 @@ export function createListener(parts: ListenerParts): Listener {
     listenTls: (at) => listen(must(tls, "the listener has certificates").server, at),
     drain: ({ drainMs }) =>
       drainListener(
-        { server, open, plain, answers, tls, shutdown, clock },
+        { server, open, plain, announced, answers, tls, shutdown, clock },
         { drainMs, isShared: listener.isShared, holdBack: listener.holdBack },
       ),
     close: async () => {
@@ -273,6 +282,17 @@ function answerProof(response: ServerResponse, proof: string): void {
   response.end(proof);
 }
 
+/** Null: connections are as they are. */
+function announcedClients(
+  { announcements, trustedProxies, clock }: ListenerParts,
+  deadlines: Deadlines,
+  { headMs }: ListenerTimes,
+): AnnouncedClients | null {
+  if (announcements === undefined) return null;
+  const { log } = announcements;
+  return new AnnouncedClients({ trustedProxies, deadlines, clock, log, headerMs: headMs });
+}
+
 /** Keeps all open connections. Node itself counts neither WebSockets nor plain connections. */
 function keepOpenConnections(server: SocketServer, open: Set<Duplex>): void {
   server.on("connection", (socket: Socket) => {
@@ -285,6 +305,7 @@ type PlainSetup = ListenerParts & {
   readonly times: ListenerTimes;
   readonly deadlines: Deadlines;
   readonly shutdown: Shutdown;
+  readonly announced: AnnouncedClients | null;
 };
 
 type Taken = {
@@ -352,7 +373,7 @@ type TlsSetup = Pick<Taken, "serveHttp1"> & { readonly open: Set<Duplex> };
 
 /** Opens the encrypted port: what is decrypted is read as on the plain port, or as HTTP/2. */
 function takeTls(server: Server, setup: PlainSetup, { serveHttp1, open }: TlsSetup) {
-  const { tls, trustedProxies, clock, deadlines, times, shutdown } = setup;
+  const { tls, trustedProxies, clock, deadlines, times, shutdown, announced } = setup;
   const { certificates, handleRead } = must(tls, "the listener has certificates");
   const http2 = new Http2Connections({
     isCall: (url, host) => isCallTo(setup, url, host),
@@ -371,10 +392,17 @@ function takeTls(server: Server, setup: PlainSetup, { serveHttp1, open }: TlsSet
     proofs: setup.proofs ?? null,
     handshakeMs: times.headMs,
     keepAliveProbeMs,
-    takeHttp1: (socket) => server.emit("connection", socket),
-    takeHttp2: (socket) => http2.take(socket),
+    takeHttp1: (socket) => {
+      announced?.name(socket);
+      server.emit("connection", socket);
+    },
+    takeHttp2: (socket) => {
+      announced?.name(socket);
+      http2.take(socket);
+    },
   });
   tlsServer.maxConnections = connectionsMax;
+  announced?.readFirstOfTls(tlsServer);
   keepOpenConnections(tlsServer, open);
   return { server: tlsServer, http2 };
 }

@@ -37,6 +37,7 @@ import { Proxy } from "#proxy/proxy.ts";
 import {
   createListener,
   type Listener,
+  type ListenerParts,
   type ListenerTimes,
   type TlsListenerParts,
 } from "#proxy/server.ts";
@@ -92,6 +93,8 @@ export type BedOptions = {
    */
   readonly takesPlain?: boolean;
   readonly trustedProxies?: readonly string[];
+  /** Lets connections of trusted proxies begin with a header. */
+  readonly announcements?: ListenerParts["announcements"];
   readonly times?: Partial<ListenerTimes>;
   /** Opens an encrypted port with these certificates. */
   readonly tls?: Omit<TlsListenerParts, "handleRead">;
@@ -152,6 +155,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
       ? {}
       : { tls: { ...bed.tls, handleRead: (client, call) => proxy.handleRead(client, call) } }),
     trustedProxies,
+    ...(bed.announcements === undefined ? {} : { announcements: bed.announcements }),
     clock: bed.listenerClock ?? systemClock,
   });
   const at = { host: "127.0.0.1", port: 0 };
