@@ -283,6 +283,11 @@ test(
     const host = "Host: x";
     const token = `Authorization: ${authorization}`;
     assert.match(await answerTo(`GET ${helloPath}/run HTTP/1.1`, host, token), refused);
+    // The rest of the body is not waited for.
+    const slow = await bed.connect();
+    slow.send("GET /dashboard HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf");
+    await slow.sawEnd();
+    assert.match(slow.text, /^HTTP\/1\.1 308 .*\r\nconnection: close\r\n/is);
     const post = [`POST ${helloPath}/run HTTP/1.1`, host, "Content-Length: 0"];
     assert.match(await answerTo(...post), refused);
     const upgrade = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: a"];

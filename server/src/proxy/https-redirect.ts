@@ -46,7 +46,9 @@ export class HttpsRedirect {
     const origin = `https://${host}${this.#port}`;
     const isRead = method === "GET" || method === "HEAD";
     if (isRead && headers.authorization === undefined) {
-      response.writeHead(308, { location: `${origin}${originForm(url)}`, "content-length": 0 });
+      // Closed, so that nothing waits for a body, which nobody reads.
+      const location = `${origin}${originForm(url)}`;
+      response.writeHead(308, { location, "content-length": 0, connection: "close" });
       response.end();
       return;
     }
