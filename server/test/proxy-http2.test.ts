@@ -264,6 +264,23 @@ test("an answer before the end of the body stops only that body", { skip }, asyn
   assert.equal((await beginCall(session, "/run").closed()).status, 413);
 });
 
+test("trailers of an answer before the end of the body arrive", { skip }, async (t) => {
+  const bed = await openTlsBed(t);
+  bed.setReplicas(
+    await httpReplica(t, (_request, response) => {
+      response.writeHead(200, { trailer: "X-End" });
+      response.write("enough");
+      response.addTrailers({ "X-End": "after" });
+      response.end();
+    }),
+  );
+  const call = beginCall(bed.session(), "/run", { ":method": "POST", te: "trailers", body: null });
+  call.stream.write(Buffer.alloc(5_000_000));
+  await call.closed();
+  const { rstCode } = call.stream;
+  assert.deepEqual([call.text, call.trailers["x-end"], rstCode], ["enough", "after", 0]);
+});
+
 type Fields = readonly (readonly [string, string])[];
 const token = ["authorization", `Bearer ${bedTokens.project}`] as const;
 const headOf = (changes: Readonly<Record<string, string>>): Fields => [

@@ -9,7 +9,7 @@ import { addedTo, fieldsUnder, nothingAdded, type AddedFields } from "./added-fi
 import { answerFields, type AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { ClientUser, HeadGiven, HttpClient } from "./client.ts";
-import type { Deadlines } from "./deadlines.ts";
+import { Timed, type Deadlines } from "./deadlines.ts";
 import { fieldList } from "./fields.ts";
 import { http2Fields } from "./http2-fields.ts";
 import { refusalOf, type OwnAnswer } from "./refusal.ts";
@@ -45,6 +45,8 @@ export class Http2Client implements HttpClient {
   #answerTrailers: readonly string[] = [];
   /** The answer that has begun may have a body. */
   #hasBody = true;
+  /** The stream asks for trailers once all else of the answer has left. */
+  #waitsForTrailers = false;
 
   constructor(stream: ServerHttp2Stream, { method, peer, fields, deadlines }: Http2ClientParts) {
     this.method = method;
@@ -53,7 +55,11 @@ export class Http2Client implements HttpClient {
     this.#fields = fields;
     this.#deadlines = deadlines;
     stream.on("trailers", (_headers, _flags, list) => (this.#trailers = list));
-    stream.on("wantTrailers", () => stream.sendTrailers(http2Fields(this.#answerTrailers)));
+    stream.on("wantTrailers", () => {
+      stream.sendTrailers(http2Fields(this.#answerTrailers));
+      if (this.#isBodyOver) return;
+      deadlines.set(new SentTrailers(stream, () => this.#stopBody(), deadlines), 0);
+    });
     // A stream closes only once the end of its request has been read.
     if (stream.endAfterHeaders) stream.resume();
   }
@@ -61,6 +67,11 @@ export class Http2Client implements HttpClient {
   get isGone(): boolean {
     const { destroyed, closed, aborted } = this.#stream;
     return destroyed || closed || aborted;
+  }
+
+  /** The body of the request has ended, or there is none. */
+  get #isBodyOver(): boolean {
+    return this.#stream.readableEnded || this.#stream.endAfterHeaders;
   }
 
   use(user: ClientUser): void {
@@ -143,10 +154,10 @@ export class Http2Client implements HttpClient {
   #respond(status: number, fields: readonly string[], waitForTrailers: boolean): void {
     this.#hasBody = this.method !== "HEAD" && !statusesWithoutBody.has(status) && !this.isGone;
     if (this.isGone) return;
-    const endStream = !this.#hasBody;
+    this.#waitsForTrailers = waitForTrailers && this.#hasBody;
     this.#stream.respond(
       { ...http2Fields(fields), ":status": status > statusMax ? 500 : status },
-      { endStream, waitForTrailers: waitForTrailers && !endStream },
+      { endStream: !this.#hasBody, waitForTrailers: this.#waitsForTrailers },
     );
   }
 
@@ -154,10 +165,42 @@ export class Http2Client implements HttpClient {
   #end(): void {
     const stream = this.#stream;
     if (this.#hasBody && !stream.writableEnded) stream.end();
-    if (stream.readableEnded || stream.endAfterHeaders) return;
+    if (!this.#waitsForTrailers) this.#stopBody();
+  }
+
+  /** Called when nothing more is to be sent. */
+  #stopBody(): void {
+    const stream = this.#stream;
+    if (this.#isBodyOver) return;
     // The rest of the body is of no use to anybody: without an error code, the client keeps the
     // answer and stops sending (RFC 9113, 8.1).
     if (stream.writableFinished) stream.close(constants.NGHTTP2_NO_ERROR);
     else stream.once("finish", () => stream.close(constants.NGHTTP2_NO_ERROR));
+  }
+}
+
+/** How often to look whether trailers have left: for a minute, as a look comes every 100 ms. */
+const looksMax = 600;
+
+/** Waits until the trailers of a stream have left: a stream that is closed before drops them. */
+class SentTrailers extends Timed {
+  readonly #stream: ServerHttp2Stream;
+  readonly #then: () => void;
+  readonly #deadlines: Deadlines;
+  #looks = 0;
+
+  constructor(stream: ServerHttp2Stream, then: () => void, deadlines: Deadlines) {
+    super();
+    this.#stream = stream;
+    this.#then = then;
+    this.#deadlines = deadlines;
+  }
+
+  override onDeadline(nowMs: number): void {
+    const { closed, state } = this.#stream;
+    if (closed) return;
+    this.#looks++;
+    if (state.localClose === 1 || this.#looks === looksMax) this.#then();
+    else this.#deadlines.set(this, nowMs);
   }
 }
