@@ -1,6 +1,6 @@
 // `slipway restart`: starts the platform of this machine again, with its program and settings of
 // now. The running one starts its successor with its own socket, so that no call is refused.
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { command } from "./command.ts";
@@ -53,8 +53,14 @@ async function replace(installation: Installation, machine: Machine): Promise<Bo
   if (pid === null) return await startAlone(installation, machine);
   if (handsOver(pid)) {
     machine.tell("The platform is asked to start its successor.");
-    const ask = (program: PlatformProgram): Begun => askForSuccessor(program, { pid, dataDir });
-    return await startAlone(installation, machine, ask);
+    const file = join(dataDir, "successor.json");
+    const ask = (program: PlatformProgram): Begun => askForSuccessor(program, { pid, file });
+    try {
+      return await startAlone(installation, machine, ask);
+    } finally {
+      // The platform has taken it, unless this has failed.
+      rmSync(file, { force: true });
+    }
   }
   machine.tell(
     `The running platform (process ${pid}) is of a version that cannot hand over its socket: calls are refused until the next one is ready.`,
@@ -66,10 +72,10 @@ async function replace(installation: Installation, machine: Machine): Promise<Bo
 /** The running platform opens the log itself, and writes the process id of its successor there. */
 function askForSuccessor(
   { log: _log, ...successor }: PlatformProgram,
-  { pid, dataDir }: { readonly pid: number; readonly dataDir: string },
+  { pid, file }: { readonly pid: number; readonly file: string },
 ): Begun {
   // Settings may be secrets, so that only the platform reads them.
-  replaceFile(join(dataDir, "successor.json"), JSON.stringify(successor), 0o600);
+  replaceFile(file, JSON.stringify(successor), 0o600);
   process.kill(pid, "SIGUSR2");
   const successorPid = (): string | undefined =>
     /^slipway successor (.*)$/m.exec(readFileSync(successor.logFile, "utf8"))?.[1];

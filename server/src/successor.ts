@@ -30,6 +30,8 @@ export type HandOverParts = {
 
 /** Resolves when a successor was asked for and waits for this process to end. */
 export function handOver({ file, server, log }: HandOverParts): Promise<void> {
+  // A command that was killed has left it.
+  rmSync(file, { force: true });
   return new Promise((resolve) => {
     let successor: ChildProcess | null = null;
     const onFailure = (error: unknown): void => {
@@ -37,7 +39,7 @@ export function handOver({ file, server, log }: HandOverParts): Promise<void> {
       log.error({ err: error }, "another platform was to take over, but did not start");
     };
     process.on("SIGUSR2", () => {
-      if (successor !== null) return;
+      if (successor !== null) return rmSync(file, { force: true });
       try {
         const child = start(takeFile(file), server);
         successor = child;
@@ -56,9 +58,11 @@ export function handOver({ file, server, log }: HandOverParts): Promise<void> {
 
 /** The file may hold secrets, and is read once. */
 function takeFile(file: string): SuccessorFile {
-  const text = readFileSync(file, "utf8");
-  rmSync(file);
-  return JSON.parse(text) as SuccessorFile;
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as SuccessorFile;
+  } finally {
+    rmSync(file, { force: true });
+  }
 }
 
 function start(
