@@ -6,7 +6,7 @@ import { bootstrapFile, localUrlOf, readBootstrapFields } from "./bootstrap-file
 import { boundedAnswer } from "./bounded-answer.ts";
 import { findInstallation } from "./installation.ts";
 import type { Finding } from "./doctor-docker.ts";
-import { isPortOfStranger } from "./listener-owner.ts";
+import { listenerOf } from "./listener-owner.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { sinceText } from "./since.ts";
@@ -76,12 +76,16 @@ function grown({ bytes, bytesThen, since }: Database): string {
   return `growing by ${bytesText(Math.round(aDay))} a day ${started}`;
 }
 
+const noAnswer = "not known: the platform of this folder does not answer";
+
 /** A sentence: why it is not known. */
 async function readDatabase({ environment }: Machine): Promise<Database | string> {
   const bootstrap = readBootstrap({ environment });
   if (bootstrap === null) return "not looked at: no platform was set up here";
-  if (isPortOfStranger(bootstrap.url, bootstrap.file))
+  const listener = listenerOf(bootstrap.url, bootstrap.file);
+  if (listener === "stranger")
     return "not known: a program of another user listens on the port of the platform of this folder";
+  if (listener === "nobody") return noAnswer;
   try {
     const response = await fetch(`${bootstrap.url}/v2/operator/platform`, {
       headers: { authorization: `Bearer ${bootstrap.token}` },
@@ -94,7 +98,7 @@ async function readDatabase({ environment }: Machine): Promise<Database | string
     const answer = (await boundedAnswer(response).json()) as { readonly database?: Database };
     return answer.database ?? "not known: the platform is of an older version";
   } catch {
-    return "not known: the platform of this folder does not answer";
+    return noAnswer;
   }
 }
 

@@ -1,30 +1,26 @@
-// Finds out whose program listens on a port of this machine: the tokens of a data folder are for
-// the platform of its owner, and while that does not run, anybody may listen on its port.
+// Finds out whose program listens at an address of this machine: the tokens of a data folder are
+// for the platform of its owner, and while that does not run, anybody may listen there.
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { listeningRows } from "@slipway/server/src/lib/listening-rows.ts";
+import { listenersAt } from "@slipway/server/src/lib/listeners-at.ts";
 
 /** The kernel's tables of sockets; only Linux has them. */
 const tables = ["/proc/net/tcp", "/proc/net/tcp6"];
 
 /**
- * Whether somebody listens on the port of `url` who is neither the owner of `file` nor root. False
- * when nobody listens, and where the system does not say who does.
+ * Who listens where `url` leads: the owner of `file` or root, somebody else, or nobody. Where the
+ * system does not say who does, it counts as the owner. Tokens are sent to the owner only: somebody
+ * else may begin to listen where nobody does.
  */
-export function isPortOfStranger(url: string, file: string): boolean {
-  const { port, protocol } = new URL(url);
+export function listenerOf(url: string, file: string): "owner" | "stranger" | "nobody" {
+  const readable = tables.filter((table) => existsSync(table));
+  if (readable.length === 0) return "owner";
+  const { hostname, port, protocol } = new URL(url);
   const usualPort = protocol === "https:" ? 443 : 80;
-  const users = listenersOn(port === "" ? usualPort : Number(port));
+  const rows = listenersAt(readable.map((table) => readFileSync(table, "utf8")).join(""), {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? usualPort : Number(port),
+  });
+  if (rows.length === 0) return "nobody";
   const { uid: owner } = statSync(file);
-  return users.some((user) => user !== owner && user !== 0);
-}
-
-/** The ids of the users who listen on the port, on any address. */
-function listenersOn(port: number): number[] {
-  const text = tables
-    .filter((table) => existsSync(table))
-    .map((table) => readFileSync(table, "utf8"))
-    .join("");
-  return listeningRows(text)
-    .filter((row) => row.port === port)
-    .map(({ userId }) => userId);
+  return rows.every(({ userId }) => userId === owner || userId === 0) ? "owner" : "stranger";
 }

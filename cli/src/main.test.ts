@@ -101,6 +101,7 @@ test("only the command that runs the platform loads the platform; the others nee
   const allowed = [
     "lib/closest-name.ts",
     "lib/dockerfile-names.ts",
+    "lib/listeners-at.ts",
     "lib/listening-rows.ts",
     "lib/shell-quoted.ts",
     "lib/tool-variables.ts",

@@ -16,7 +16,7 @@ import {
 import { command, type Given } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
 import { lastLogLines } from "./last-log-lines.ts";
-import { isPortOfStranger } from "./listener-owner.ts";
+import { listenerOf } from "./listener-owner.ts";
 import type { Machine } from "./machine.ts";
 import { printJson } from "./output.ts";
 import { plain } from "./plain-text.ts";
@@ -230,7 +230,7 @@ export async function running(
 ): Promise<Bootstrap | null> {
   const bootstrap = readBootstrap(installation);
   if (bootstrap === null) return null;
-  if (isPortOfStranger(bootstrap.localUrl, bootstrapFile(installation))) return null;
+  if (listenerOf(bootstrap.localUrl, bootstrapFile(installation)) !== "owner") return null;
   try {
     await clientOf(bootstrap, machine).get("/v2/projects");
   } catch (error) {
