@@ -9,6 +9,8 @@ import { changeableByOthers } from "./program-owner.ts";
 
 const skip = process.getuid?.() === 0 ? false : "needs root, who owns the program";
 const person = 1000;
+/** A group of the system that one of its users is in, and one that nobody is in. */
+const groups = { withMember: 1, without: 987 };
 
 /** A program in two folders, with data. */
 function makeProgram(t: TestContext) {
@@ -66,4 +68,33 @@ test("those who may write can change it: all, or a group of people", { skip }, (
   assert.equal(found(), null);
   chmodSync(bin, 0o777);
   assert.equal(found(), bin);
+});
+
+test("a group of the system counts if somebody is in it", { skip }, (t) => {
+  const { bin, found } = makeProgram(t);
+  chmodSync(bin, 0o775);
+  chownSync(bin, 0, groups.without);
+  assert.equal(found(), null);
+  chownSync(bin, 0, groups.withMember);
+  assert.equal(found(), bin);
+});
+
+test("what links lead to is looked at, outside the program too, and once", { skip }, (t) => {
+  const { folder, root, found } = makeProgram(t);
+  const shared = join(folder, "shared");
+  const inside = join(shared, "lib.js");
+  mkdirSync(shared, { mode: 0o755 });
+  writeFileSync(inside, "");
+  symlinkSync(root, join(shared, "back"));
+  symlinkSync("../shared", join(root, "link"));
+  symlinkSync("missing", join(root, "dangling"));
+  assert.equal(found(), null);
+  chownSync(inside, person, 0);
+  assert.equal(found(), inside);
+  chownSync(inside, 0, 0);
+  const open = join(folder, "open");
+  mkdirSync(open);
+  chownSync(open, person, 0);
+  symlinkSync(join(open, "missing"), join(root, "elsewhere"));
+  assert.equal(found(), open);
 });
