@@ -22,6 +22,7 @@ import { unfinishedRestore, type StoreSettings } from "#store/open.ts";
 import { databaseAt, startAlone, type ReachedDatabase } from "#store/reach-database.ts";
 import { readArchive, type Part } from "./archive.ts";
 import type { BackupAddress } from "./backup-folder.ts";
+import { disarmFiles } from "./disarmed-files.ts";
 import {
   keptFiles,
   notOurs,
@@ -146,6 +147,7 @@ async function restoreFiles(
   const unpacked = join(dataDir, ".restoring");
   mkdirSync(unpacked, { mode: 0o700 });
   await unpack(content, unpacked, signal);
+  await disarmFiles(unpacked, signal);
   for (const name of keptFiles)
     if (existsSync(join(unpacked, name))) renameSync(join(unpacked, name), join(dataDir, name));
   rmSync(unpacked, { recursive: true });
