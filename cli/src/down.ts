@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { platformEnvironment, trustedInstallation, trustOption } from "./installation.ts";
 import { command } from "./command.ts";
 import { output } from "./output.ts";
+import { refuseInOwnContainer } from "./own-container.ts";
 import { stopService } from "./service-stop.ts";
 import { hasService } from "./systemd.ts";
 
@@ -17,6 +18,7 @@ next slipway up goes on with it. Only the platform of the data folder ends
   examples: ["down"],
   options: trustOption,
   async run(given, machine) {
+    refuseInOwnContainer(machine, "stop");
     const installation = await trustedInstallation(given, machine);
     if (!existsSync(installation.node)) {
       machine.tell("Nothing runs: this platform was never set up.");

@@ -121,6 +121,7 @@ export const commandLineSettings: readonly string[] = [
   "SLIPWAY_URL",
   "SLIPWAY_TOKEN",
   "SLIPWAY_PROJECT",
+  "SLIPWAY_CONTAINER",
 ];
 
 /** The platform's environment: it refuses names that it does not know. */

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { command } from "./command.ts";
 import { trustedInstallation, trustOption, type Installation } from "./installation.ts";
 import type { Machine } from "./machine.ts";
+import { refuseInOwnContainer } from "./own-container.ts";
 import { Refused } from "./refused.ts";
 import { replaceFile } from "./replace-file.ts";
 import { hasService, systemctl } from "./systemd.ts";
@@ -35,6 +36,7 @@ settings, which needs root. When nothing runs, it does what slipway up does.`,
   examples: ["restart"],
   options: trustOption,
   async run(given, machine) {
+    refuseInOwnContainer(machine, "restart");
     const installation = await trustedInstallation(given, machine);
     const start = { given, installation, machine };
     if (hasService(installation)) {
@@ -43,7 +45,7 @@ settings, which needs root. When nothing runs, it does what slipway up does.`,
       return;
     }
     const bootstrap = await inTurn(installation, machine, () => replace(installation, machine));
-    await greet(bootstrap, aboutLog(installation), start);
+    await greet(bootstrap, aboutLog(installation, machine), start);
   },
 });
 

@@ -19,6 +19,7 @@ import { lastLogLines } from "./last-log-lines.ts";
 import { listenerOf } from "./listener-owner.ts";
 import type { Machine } from "./machine.ts";
 import { printJson } from "./output.ts";
+import { isInOwnContainer } from "./own-container.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
 import { publicUrlFinding } from "./public-url.ts";
@@ -65,7 +66,7 @@ export const up = command({
     }
     const bootstrap =
       (await alreadyRunning(installation, machine)) ?? (await start(installation, machine));
-    await greet(bootstrap, aboutLog(installation), { given, installation, machine });
+    await greet(bootstrap, aboutLog(installation, machine), { given, installation, machine });
   },
 });
 
@@ -97,7 +98,9 @@ export function checkActive(): void {
 }
 
 /** What to say about a platform that is no service. */
-export function aboutLog(installation: Installation): string {
+export function aboutLog(installation: Installation, machine: Machine): string {
+  if (isInOwnContainer(machine))
+    return "Its log, on the machine: docker logs <container>. To stop it: docker stop <container>";
   return `Its log is ${logFileOf(installation)}. To stop it: slipway down`;
 }
 

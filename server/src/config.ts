@@ -29,7 +29,12 @@ export class ConfigRefused extends Error {
 }
 
 /** Variables of the `slipway` command; they may also be set where a platform starts. */
-const commandLineNames = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"]);
+const commandLineNames = new Set([
+  "SLIPWAY_URL",
+  "SLIPWAY_TOKEN",
+  "SLIPWAY_PROJECT",
+  "SLIPWAY_CONTAINER",
+]);
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -138,6 +138,19 @@ test("up shows why a platform does not start", async (t) => {
   }
 });
 
+test("in the platform's container, down and restart say what to do on the machine", async (t) => {
+  const env = { SLIPWAY_DATA_DIR: temporaryFolder(t, "data"), SLIPWAY_CONTAINER: "true" };
+  const slipway = commandsAt(t, { env });
+  for (const [command, word] of [
+    ["down", "stop"],
+    ["restart", "restart"],
+  ] as const) {
+    const ended = await slipway([command]).ended;
+    assert.equal(ended.code, 1);
+    assert.match(ended.stderr, new RegExp(`On the machine: docker ${word} <container>`));
+  }
+});
+
 test(
   "no token of the data folder is sent to another user who listens on the platform's port",
   { skip: process.getuid?.() === 0 ? false : "only root starts a program as another user" },
