@@ -67,6 +67,19 @@ test("files of Git LFS take the place of their pointers, each asked for once, wi
   );
 });
 
+test("a file of Git LFS that a link leads to takes the link's place", async (t) => {
+  const { lfs, server } = await openLfs(t);
+  await server.createRepo("acme", "app", {
+    ".gitattributes": attributes,
+    "shared/model.bin": lfs.add(weights),
+    "apps/api/main.py": "",
+    "apps/api/model.bin": { link: "../../shared/model.bin" },
+  });
+  const { fetch } = openSource(t, server);
+  const { appDir } = await fetch({ gitLfs: true, gitPath: "apps/api" });
+  assert.equal(await readFile(join(appDir, "model.bin"), "utf8"), weights);
+});
+
 test("the credential of the git host goes to it alone, with nothing of another host's header", async (t) => {
   const { lfs, server } = await openLfs(t, "me:hush");
   await server.createRepo("acme", "app", {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { lstat, readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
+import { BuildFailed } from "#drivers/builder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { openSource } from "#test/support/source.ts";
 
@@ -72,4 +73,22 @@ test("a link to another folder of the repository is followed, in the repository 
   // Nothing of it depends on what an earlier build has left.
   const { appDir: again } = await fetch({ gitPath: "apps/api" });
   assert.equal(await readFile(join(again, "common/here/two.py"), "utf8"), "two\n");
+});
+
+test("a build fails in words when a link's files cannot be written, here by too long paths", async (t) => {
+  const server = await startGitServer(t);
+  // Each is within the limit of a path; together they are longer than the system takes.
+  const longPath = `${"d".repeat(203)}/`.repeat(10) + "names.py";
+  await server.createRepo("acme", "app", {
+    "apps/api/main.py": "",
+    [`apps/api/${longPath}`]: { link: `${"../".repeat(12)}libs` },
+    [`libs/${longPath}`]: "one\n",
+    "libs/two.py": "two\n",
+  });
+  const { fetch } = openSource(t, server);
+  await assert.rejects(fetch({ gitPath: "apps/api" }), (error) => {
+    assert.ok(error instanceof BuildFailed, String(error));
+    assert.match(error.message, /acme\/app/);
+    return true;
+  });
 });

@@ -19,11 +19,13 @@ type LinkRequest = {
   readonly listing: TreeListing;
   readonly limits: TreeLimits;
   readonly log: BuildLog;
-  /** Runs git, and ends it when the app's folder becomes too large. */
-  readonly git: (
+  /** Runs git, which only reads. */
+  readonly read: (
     args: readonly string[],
     options?: { onOutput?: NonNullable<GitRun["onOutput"]> },
   ) => Promise<GitResult>;
+  /** Runs git, which writes files. Rejects with a `BuildFailed` when git fails. */
+  readonly write: (args: readonly string[]) => Promise<void>;
 };
 
 /**
@@ -105,12 +107,15 @@ function isBelow(path: string, folder: string): boolean {
   return folder === "" || folder === "." || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** Returns the listing of the files that replace the link; null: the link stays. */
+/**
+ * Returns the listing of the files that replace the link; null: the link stays. Nothing is changed
+ * before it is known that the files are there and within the limits.
+ */
 async function replaceLink(
-  { git, commit, appDir, listing, limits }: LinkRequest,
+  { read, write, commit, appDir, listing, limits }: LinkRequest,
   { at, target }: { readonly at: string; readonly target: string },
 ): Promise<TreeListing | null> {
-  const entry = await git(["ls-tree", "-z", commit, "--", target]);
+  const entry = await read(["ls-tree", "-z", commit, "--", target]);
   const [, mode = "", type = "", id = ""] =
     /^(\d+) (blob|tree) ([0-9a-f]+)\t/.exec(entry.output) ?? [];
   // A target that is itself a link (mode 120000) is not followed.
@@ -124,17 +129,19 @@ async function replaceLink(
     type === "tree"
       ? ["ls-tree", "-r", "-t", "-l", "-z", id]
       : ["ls-tree", "-l", "-z", commit, "--", target];
-  await git(listArgs, { onOutput: (chunk) => reader.push(chunk) });
+  const listed = await read(listArgs, { onOutput: (chunk) => reader.push(chunk) });
   const result = reader.result();
-  if (!result.ok) return null;
-  await git(["update-index", "--force-remove", "--", at]);
+  if (!result.ok || !listed.isOk) return null;
+  await write(["update-index", "--force-remove", "--", at]);
   await rm(join(appDir, at), { force: true });
   if (type === "tree") {
-    const { isOk } = await git(["read-tree", `--prefix=${at}/`, "-u", id]);
-    return isOk ? result.value : null;
+    await write(["read-tree", `--prefix=${at}/`, "-u", id]);
+    return result.value;
   }
-  await git(["update-index", "--add", "--cacheinfo", `${mode},${id},${at}`]);
-  const { isOk } = await git(["checkout-index", "--force", "--", at]);
-  // The listing names the file by its path in the repository, which means nothing in the app.
-  return isOk ? { ...result.value, attributeFiles: [], smallFiles: [] } : null;
+  await write(["update-index", "--add", "--cacheinfo", `${mode},${id},${at}`]);
+  await write(["checkout-index", "--force", "--", at]);
+  // The listing names the file by its path in the repository. In the app it is `at` itself, below
+  // which it has the path "".
+  const smallFiles = result.value.smallFiles.map(() => "");
+  return { ...result.value, attributeFiles: [], smallFiles };
 }

@@ -181,22 +181,25 @@ export class GitRuns {
 
   /** Writes the files of the app's folder. */
   async checkOut(fetch: Fetch, commit: string): Promise<void> {
-    const result = await this.runMeasured(
-      fetch,
-      ["read-tree", "-m", "-u", `${commit}:${fetch.folder}`],
-      false,
+    await this.write(fetch, ["read-tree", "-m", "-u", `${commit}:${fetch.folder}`]);
+  }
+
+  /**
+   * Runs git, which writes files from objects that it has. Rejects with a `BuildFailed` when git
+   * fails.
+   */
+  async write(fetch: Fetch, args: readonly string[]): Promise<void> {
+    const result = await this.runMeasured(fetch, args, false);
+    if (result.isOk) return;
+    // The command has not connected to a host, so the sentence must not blame one.
+    throw new BuildFailed(
+      explainGitFailure({
+        repository: fetch.repository,
+        host: "",
+        hasCredential: false,
+        output: result.errorOutput,
+      }),
     );
-    if (!result.isOk) {
-      // The command has not connected to a host, so the sentence must not blame one.
-      throw new BuildFailed(
-        explainGitFailure({
-          repository: fetch.repository,
-          host: "",
-          hasCredential: false,
-          output: result.errorOutput,
-        }),
-      );
-    }
   }
 
   /** The sentence for a failed fetch. */

@@ -205,7 +205,7 @@ export class GitSource implements Source {
       request.log("source", "platform", `Looking for the commit ${digits} of ${repository} …`);
       const apart = await this.#runs.apart(fetch, { name: "commits" });
       await this.#runs.run(apart, ["init", "--quiet", "--template="]);
-      const run = this.#runnerOf(apart, { isRemote: true });
+      const run = this.#runnerOf(apart);
       found = await findCommit(run, { url: apart.remote.url.url, repository, digits });
       await removeFolder(apart.gitDir);
     }
@@ -336,17 +336,18 @@ export class GitSource implements Source {
       listing,
       limits,
       log: request.log,
-      git: this.#runnerOf(fetch, { isRemote: false }),
+      read: (args, options) => this.#runs.run(fetch, args, options),
+      write: (args) => this.#runs.write(fetch, args),
     });
   }
 
-  /** Runs git in the folders of `fetch`. `isRemote` false: no command connects to the host. */
-  #runnerOf(fetch: Fetch, { isRemote }: { readonly isRemote: boolean }): RunGit {
+  /** Runs git in the folders of `fetch`. */
+  #runnerOf(fetch: Fetch): RunGit {
     return (args, { onOutput } = {}) => {
       // A command with `onOutput` only lists what git has. Most others write files, so all of them
       // are measured.
       if (onOutput !== undefined) return this.#runs.run(fetch, args, { onOutput });
-      return this.#runs.runMeasured(fetch, args, isRemote);
+      return this.#runs.runMeasured(fetch, args);
     };
   }
 }
