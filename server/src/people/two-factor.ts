@@ -102,7 +102,8 @@ export class TwoFactor {
         throw new Fault("conflict", "Two-factor sign-in is already on.");
       const factor = await store.lockTwoFactor(tx, person.id);
       if (factor === undefined) throw new Fault("conflict", notOn);
-      if (!(await this.#acceptAppCode(tx, factor, code))) throw new Fault("not_usable", wrongCode);
+      if (!(await this.#acceptAppCode(tx, factor, withoutSpaces(code))))
+        throw new Fault("not_usable", wrongCode);
     });
   }
 
@@ -131,7 +132,7 @@ export class TwoFactor {
         backup_codes: await this.#sealCodes(backupCodes),
       });
       // The audit log has no action for new backup codes alone, so this is the nearest one.
-      const changes = { backupCodes: { new: "made anew" } };
+      const changes = { backupCodes: { new: "replaced" } };
       const about = aboutOf(caller);
       await recordOfPerson(tx, {
         action: "person.two_factor_enable",
@@ -212,8 +213,7 @@ export class TwoFactor {
       await takeVerification(tx, codeSignIn.challenge);
       return new Fault("unauthorized", "There were too many wrong codes; start the sign-in again.");
     }
-    const code = codeSignIn.code.replaceAll(" ", "");
-    if (await this.#acceptCode(tx, factor, code)) {
+    if (await this.#acceptCode(tx, factor, codeSignIn.code)) {
       await store.updateTwoFactor(tx, person.id, {
         failed_verification_count: 0,
         locked_until: null,
@@ -234,7 +234,8 @@ export class TwoFactor {
    * Whether the authenticator app shows the code now, or the code is a backup code, which is then
    * deleted.
    */
-  async #acceptCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
+  async #acceptCode(tx: Tx, factor: store.TwoFactorRow, typed: string): Promise<boolean> {
+    const code = withoutSpaces(typed);
     if (appCodeForm.test(code)) return this.#acceptAppCode(tx, factor, code);
     const { secret } = this.#parts;
     const backupCodes = JSON.parse(await openFactor(secret, factor.backup_codes)) as string[];
@@ -265,8 +266,7 @@ export class TwoFactor {
   async #require(tx: Tx, caller: PersonCaller, { code, password }: Confirmation): Promise<void> {
     const factor = await store.lockTwoFactor(tx, caller.personId);
     if (factor?.verified !== true) throw new Fault("conflict", notOn);
-    if (!(await this.#acceptCode(tx, factor, code.replaceAll(" ", ""))))
-      throw new Fault("not_usable", wrongCode);
+    if (!(await this.#acceptCode(tx, factor, code))) throw new Fault("not_usable", wrongCode);
     await requirePassword(tx, caller, password);
   }
 
@@ -331,6 +331,11 @@ export async function requirePassword(
   const hash = await passwordHashOf(db, personId);
   if (hash === null || (password !== null && (await isPassword(password.reveal(), hash)))) return;
   throw new Fault("not_usable", "The password is wrong.");
+}
+
+/** Authenticator apps show `123 456`, and people type it as they see it. */
+function withoutSpaces(code: string): string {
+  return code.replaceAll(" ", "");
 }
 
 function aboutOf({ personId, email, name }: PersonCaller): {
