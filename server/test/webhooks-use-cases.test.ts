@@ -404,7 +404,7 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
   const receiver = await startReceiver(t);
   const webhooks = await stage.open();
   const { db, projectId } = stage;
-  const paths = ["ancient", "old", "fresh", "waiting", "stuck"] as const;
+  const paths = ["ancient", "old", "fresh", "waiting", "stuck", "unsent"] as const;
   const added = await addAll(
     db,
     webhooks,
@@ -414,6 +414,7 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
     "all have arrived",
     async () => (await countStates(db))["delivered"] === paths.length,
   );
+  await webhooks.stop();
   const idOf = Object.fromEntries(
     paths.map((path, index) => [path, added[index]?.id as DeliveryId]),
   );
@@ -431,6 +432,9 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
   await age("old", 8, false);
   await age("waiting", 20, true);
   await age("stuck", 31, true);
+  // The platform was off, so nobody has sent it: its endpoint is not paused.
+  await age("unsent", 31, true);
+  await sql`update webhook_endpoints set paused_at = null where url like '%/unsent'`.execute(db);
   await removeOld(webhookRetention({ db, days: 30, bodyDays: 7 }), new AbortController().signal);
   const { items } = await webhooks.useCases.listDeliveries(projectId, firstPage);
   const seen = Object.fromEntries(
@@ -441,6 +445,7 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
     "/fresh": ["delivered", true],
     "/waiting": ["pending", false],
     "/stuck": ["failed", true],
+    "/unsent": ["pending", false],
   });
   await assert.rejects(
     webhooks.useCases.replay(projectId, idOf["old"] as DeliveryId, by),
@@ -449,9 +454,9 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
   const urls = (await webhooks.useCases.listEndpoints(projectId, firstPage)).items.map(
     ({ url }) => new URL(url).pathname,
   );
-  assert.deepEqual(urls.toSorted(), ["/fresh", "/old", "/stuck", "/waiting"]);
+  assert.deepEqual(urls.toSorted(), ["/fresh", "/old", "/stuck", "/unsent", "/waiting"]);
   const attempts = await db.selectFrom("webhook_attempts").select("delivery_id").execute();
-  assert.equal(attempts.length, 4, "attempts go with their delivery");
+  assert.equal(attempts.length, 5, "attempts go with their delivery");
 });
 
 test("after a start with a new key the secrets of projects and callers open with that key alone", async (t) => {

@@ -423,7 +423,12 @@ test("an answer that is too long is recorded as failed and not sent", async (t) 
   const receiver = await startReceiver(t);
   const webhooks = await stage.open();
   const { projectId } = stage;
-  const long = { ...stage.delivery(`${receiver.url}/long`), body: null, bodyBytes: 99_000_000 };
+  const secret = new Secret("the caller's");
+  const long = stage.delivery(`${receiver.url}/long`, {
+    secret,
+    body: null,
+    bodyBytes: 99_000_000,
+  });
   const added = await addAll(stage.db, webhooks, [long, stage.delivery(`${receiver.url}/short`)]);
   const [first, second] = added;
   assert.ok(first && second);
@@ -434,6 +439,12 @@ test("an answer that is too long is recorded as failed and not sent", async (t) 
     ["failed", 0, false],
   );
   assert.match(delivery.reason ?? "", /99000000 bytes/);
+  const { sealed } = await stage.db
+    .selectFrom("webhook_deliveries")
+    .select("secret_sealed as sealed")
+    .where("id", "=", first.id)
+    .executeTakeFirstOrThrow();
+  assert.equal(sealed, null, "the caller's secret is not kept, since nothing will be signed");
   await assert.rejects(webhooks.useCases.replay(projectId, first.id, byPlatform), {
     name: "Fault",
     code: "conflict",

@@ -66,6 +66,18 @@ test("a retry that is due later is kept although the endpoint has its turn now",
   assert.deepEqual(dueOf(waiting), [id]);
 });
 
+test("a delivery that is due now does not make one forgotten that was noted for later", async () => {
+  const { waiting, clock } = waitingOf();
+  const id = randomUUID() as EndpointId;
+  waiting.add(id, wish, 3000);
+  waiting.add(id, wish, 0);
+  waiting.begin(id);
+  waiting.end(id, false);
+  assert.deepEqual(dueOf(waiting), []);
+  await clock.advance(3000);
+  assert.deepEqual(dueOf(waiting), [id]);
+});
+
 test("an endpoint that is deferred comes back, and after closing nothing runs any more", async () => {
   const { waiting, clock, nudges } = waitingOf();
   const id = randomUUID() as EndpointId;

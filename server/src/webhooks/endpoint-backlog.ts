@@ -35,13 +35,18 @@ export class EndpointBacklog {
     return this.#due.size > 0;
   }
 
-  /** Notes that a delivery of the endpoint is due in `waitMs`; the earliest counts. */
+  /**
+   * Notes that a delivery of the endpoint is due in `waitMs`. Of those that are due later, the
+   * earliest counts.
+   */
   add(endpointId: EndpointId, wish: Wish, waitMs: number): void {
     if (waitMs <= 0 && this.touch(endpointId)) return;
     const later = this.#later.get(endpointId);
-    if (later === undefined && this.#due.size + this.#later.size >= endpointsMax) return;
+    const isFull = this.#due.size + this.#later.size >= endpointsMax;
+    if (later === undefined && isFull) return;
     if (waitMs <= 0) {
-      this.#later.delete(endpointId);
+      // A delivery that is due later still has its time, unless there is no space for both.
+      if (isFull) this.#later.delete(endpointId);
       this.#due.set(endpointId, { wish, isFresh: true });
       return;
     }

@@ -120,7 +120,7 @@ export class Outbox {
 
   #row(delivery: NewDelivery): NewDeliveryRow & AddedDelivery {
     const { secret, contentType, ...rest } = delivery;
-    const { projectId, url } = delivery;
+    const { projectId, url, body } = delivery;
     const id = newDeliveryId();
     // Every row needs an endpoint, even one that fails at once since its URL is not valid.
     const endpoint = endpointOf(projectId, URL.canParse(url) ? url : "http://invalid/");
@@ -130,8 +130,9 @@ export class Outbox {
       endpointId: endpoint.id,
       endpointUrl: endpoint.url,
       contentType: contentType?.replaceAll("\0", "") ?? null,
+      // A delivery without its body is never sent, so nothing is signed.
       secretSealed:
-        secret === null
+        secret === null || body === null
           ? null
           : this.#parts.sealer.seal(secret.reveal(), deliverySecretContext(id)),
       failedReason: unsendable(delivery),

@@ -21,9 +21,9 @@ export function isUnusedEndpoint(days: number): RawBuilder<unknown> {
 }
 
 /**
- * Ends deliveries as failed that have waited for more than `days`; returns how many. Only a paused
- * endpoint should keep a due delivery waiting for so long, so that is their reason. In no order;
- * skips locked rows.
+ * Ends deliveries as failed whose endpoint is paused and that have waited for more than `days`;
+ * returns how many. What waits for another reason, such as a platform that was off, is still sent.
+ * In no order; skips locked rows.
  */
 export async function failWaiting(db: Db, { days, limit }: OldOnes): Promise<number> {
   return await changeRows(db)`
@@ -32,6 +32,7 @@ export async function failWaiting(db: Db, { days, limit }: OldOnes): Promise<num
      where id in (select id from webhook_deliveries
                    where created_at < ${daysAgo(days)} and due_at < ${daysAgo(days)}
                      and state = 'pending' and lease_holder is null
+                     and endpoint_id in (select id from webhook_endpoints where paused_at is not null)
                    limit ${limit} for update skip locked)`;
 }
 
