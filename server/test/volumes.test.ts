@@ -206,6 +206,9 @@ test("a complete that was killed after the file took its place is answered when 
   const part = await put(begun.parts[0]?.url ?? "", Buffer.from("content"));
   mkdirSync(folder);
   renameSync(join(api.storageDir, ".incoming", begun.upload_id), join(folder, "f"));
+  const again = await put(begun.parts[0]?.url ?? "", Buffer.from("content"));
+  assert.equal(again.status, 409, "a part would begin another file");
+  assert.match(again.body.message, /: complete the upload, or begin another one\.$/);
   assert.equal((await complete(begun.upload_id, "f", [part.etag])).status, 200);
   assert.equal(readFileSync(join(folder, "f"), "utf8"), "content");
   const entries = api.db

@@ -201,6 +201,7 @@ export class VolumeUploads {
     try {
       const bounds = { min: number < partCount ? partMax : 0, max: partMax };
       if (length !== null) requireSize(number, length, bounds);
+      await this.#requireUnmoved(id);
       await this.#reserve(projectId, { uploadId: id, number, bytes: length ?? partMax });
       const file = await requireFiles(this.#options.files).openIncoming(id);
       try {
@@ -223,6 +224,23 @@ export class VolumeUploads {
       if (remaining === 0) this.#arriving.delete(id);
       else this.#arriving.set(id, remaining);
     }
+  }
+
+  /**
+   * Throws `Fault("conflict")` if the file is in the volume already, which the database does not
+   * know when the platform was killed meanwhile. A part would begin a new file, which has zeros in
+   * the place of all other parts.
+   */
+  async #requireUnmoved(uploadId: string): Promise<void> {
+    const files = requireFiles(this.#options.files);
+    if (await files.hasIncoming(uploadId)) return;
+    // A part that is stored has made the file, perhaps only now: another one may arrive with this.
+    const stored = await store.readParts(this.#options.db, uploadId);
+    if (stored.length === 0 || (await files.hasIncoming(uploadId))) return;
+    throw new Fault(
+      "conflict",
+      "The file of the upload has its place in the volume: complete the upload, or begin another one.",
+    );
   }
 
   /**
@@ -355,10 +373,12 @@ function requireParts(
     const part = byNumber.get(number);
     if (part === undefined)
       throw new Fault("conflict", `Part ${number} has not arrived: send it again.`);
-    if (etags.get(number) === etagOf(part)) continue;
+    const given = etags.get(number);
+    if (given === undefined) throw new Fault("invalid", `parts has no part ${number}.`);
+    if (given === etagOf(part)) continue;
     throw new Fault(
       "conflict",
-      `Part ${number} has the etag ${etagOf(part)}, not the one in parts: send it again.`,
+      `Part ${number} has the etag ${given} in parts, but ${etagOf(part)} was stored last: complete the upload with that etag, or send the part again.`,
     );
   }
 }
