@@ -1,13 +1,14 @@
 // What folders take of the disk, as `du` counts it, and one that takes too long to count.
 import { toolsEnvironment } from "#drivers/short-command.ts";
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
-import { measure } from "./disk-usage.ts";
+import { deletedBytes, measure } from "./disk-usage.ts";
 
 const { signal } = new AbortController();
 
@@ -37,10 +38,7 @@ for folder do
   esac
 done
 `;
-  mkdirSync(join(dir, "bin"));
-  writeFileSync(join(dir, "bin", "du"), du);
-  chmodSync(join(dir, "bin", "du"), 0o755);
-  const environment = { PATH: `${join(dir, "bin")}:${toolsEnvironment.PATH}` };
+  const environment = writeTool(dir, "du", du);
   const folders = ["many", "other"].map((name) => join(dir, name));
   for (const folder of folders) mkdirSync(folder);
   const clock = new VirtualClock();
@@ -56,3 +54,34 @@ done
     ],
   );
 });
+
+test("deleted files whose listing does not end within its time are unknown, not a part of them", async (t) => {
+  const dir = temporaryFolder(t, "usage");
+  const { dev } = statSync(dir);
+  const find = `#!/bin/sh
+while :; do echo '${dev} 1 8'; sleep 0.01; done
+`;
+  const environment = writeTool(dir, "find", find);
+  const child = spawn("sleep", ["1000"], { stdio: "ignore" });
+  t.after(() => child.kill());
+  const { pid } = child;
+  assert.ok(pid !== undefined);
+  const clock = new VirtualClock();
+  const found: (number | null)[] = [];
+  void deletedBytes(pid, dir, { signal, clock, environment }).then((bytes) => found.push(bytes));
+  // The lines come often enough for each, so only the time for all of them ends the program.
+  await until("the program was ended", async () => {
+    await clock.advance(5_000);
+    return found.length > 0;
+  });
+  assert.deepEqual(found, [null]);
+});
+
+/** Writes a program that stands in for a tool, and returns the environment in which it is found. */
+function writeTool(dir: string, name: string, script: string): Record<string, string> {
+  const bin = join(dir, "bin");
+  mkdirSync(bin);
+  writeFileSync(join(bin, name), script);
+  chmodSync(join(bin, name), 0o755);
+  return { PATH: `${bin}:${toolsEnvironment.PATH}` };
+}

@@ -104,12 +104,12 @@ async function sizes(
 /**
  * The bytes of deleted files that the process or its descendants still have open or mapped (only
  * root can see which are mapped). Counts only files on the file system of `folder`, and on that of
- * the process's root. Null when the search takes longer than `measureTimeoutMs`.
+ * the process's root. Null when the search takes too long, see `runShort`.
  */
 export async function deletedBytes(
   pid: number,
   folder: string,
-  signal: AbortSignal,
+  runOptions: RunOptions,
 ): Promise<number | null> {
   // A thread may have its own descriptors.
   const folders = withDescendants(pid).flatMap((member) => [
@@ -126,18 +126,18 @@ export async function deletedBytes(
   const print = ["-printf", "%D %i %b\\n"];
   const bytesByFile = new Map<string, number>();
   const find = ["find", "-L", ...folders, ...onlyDeletedFiles, ...print];
-  const end = await runShort(find, { signal }, (line) => {
+  const end = await runShort(find, runOptions, (line) => {
     const [dev, inode = "", blocks] = line.split(" ");
     if (devices.has(dev ?? "")) bytesByFile.set(`${dev} ${inode}`, Number(blocks) * 512);
   });
-  return end.kind === "aborted"
-    ? null
-    : [...bytesByFile.values()].reduce((sum, bytes) => sum + bytes, 0);
+  if (end.kind === "aborted" || end.kind === "timeout") return null;
+  return [...bytesByFile.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /**
  * Runs a program and reads its lines. The program may fail for some folders, since files come and
- * go while it runs. Kills it (`aborted`) when the next line takes longer than `measureTimeoutMs`.
+ * go while it runs. Kills it (`aborted`) when the next line takes longer than `measureTimeoutMs`,
+ * and (`timeout`) when all lines take longer than that for each argument.
  */
 async function runShort(
   [file = "", ...args]: readonly string[],
@@ -154,6 +154,7 @@ async function runShort(
     signal: AbortSignal.any([signal, timeout.signal]),
     // Each folder is one of the arguments, and may take the full time.
     timeoutMs: measureTimeoutMs * (args.length + 1),
+    clock,
     onLine: (stream, text) => {
       if (stream !== "stdout") return;
       onLine(text);

@@ -353,7 +353,8 @@ export class DiskWatch {
   async #deletedUsage({ pid }: DiskWriter): Promise<DiskUsage | null> {
     const firstPid = process.platform === "linux" ? pid() : null;
     if (firstPid === null) return nothing;
-    const bytes = await deletedBytes(firstPid, this.#options.dataDir, this.#closing.signal);
+    const { signal } = this.#closing;
+    const bytes = await deletedBytes(firstPid, this.#options.dataDir, { signal });
     return bytes === null ? null : { bytes, files: 0 };
   }
 
