@@ -22,6 +22,7 @@ import { endExecsLeftIn } from "./container-exec.ts";
 import { ContainerLog } from "./container-log.ts";
 import type { ContainerRecord } from "./container-spec.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
+import { containerRanMs } from "./first-process.ts";
 import { upperFolder } from "./overlay.ts";
 import type { MachineFiles } from "./own-container.ts";
 
@@ -85,6 +86,8 @@ export class Container {
   #address: Address | null = null;
   /** Null until the container was first seen running. */
   #startedAtMs: number | null = null;
+  /** The process id of its first process; null until the container was first seen running. */
+  #firstPid: number | null = null;
   /** The signal that the image names for stopping. */
   #stopSignal = "SIGTERM";
   /** How the container ended; null: it has not. */
@@ -141,11 +144,9 @@ export class Container {
   owned(): OwnedReplica {
     const { replicaId, appId, releaseId } = this.record;
     const state = this.#ended === null ? "running" : "exited";
-    const isTimed = state === "running" && this.#startedAtMs !== null;
-    // `isTimed` implies a start time, so the 0 is never used.
-    const time = isTimed
-      ? { ranMs: Math.max(0, this.#options.clock.now() - (this.#startedAtMs ?? 0)) }
-      : {};
+    const firstPid = state === "running" ? this.#firstPid : null;
+    const ranMs = firstPid === null ? undefined : containerRanMs(firstPid, this.containerId);
+    const time = ranMs === undefined ? {} : { ranMs };
     const reason = this.#ended?.reason ?? null;
     return {
       replicaId,
@@ -289,6 +290,7 @@ export class Container {
     const { isNew, sink, record } = this.#options;
     this.#address = addressOf(info, this.#options);
     this.#startedAtMs = Date.parse(info.State.StartedAt);
+    this.#firstPid = info.State.Pid;
     const { StopSignal } = info.Config as { readonly StopSignal?: string };
     this.#stopSignal = StopSignal ?? "SIGTERM";
     this.#log.follow();

@@ -25,7 +25,7 @@ export function isAlive(identity: ProcessIdentity): boolean {
  * when unknown here.
  */
 export function ranMs(
-  { startTicks }: ProcessIdentity,
+  { startTicks }: Pick<ProcessIdentity, "startTicks">,
   { startedBootMs }: Pick<ReplicaRecord, "startedBootMs">,
 ): number | undefined {
   const startMs = startedBootMs ?? Number(startTicks) * tickMs;

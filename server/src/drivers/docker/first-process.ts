@@ -1,0 +1,15 @@
+// The first process of a container, as the platform's machine sees it in /proc.
+import { ranMs } from "#drivers/process/process-table.ts";
+import { readText } from "#drivers/process/read-text.ts";
+import { parseStat } from "#drivers/process/replica-files.ts";
+
+/**
+ * How long the container has run, by the kernel: the engine's times are those of a clock that may
+ * step. Undefined: unknown, since the process with this id is not seen here, or is another one.
+ */
+export function containerRanMs(pid: number, containerId: string): number | undefined {
+  // Every engine puts the container's id into the name of its control group.
+  if (!readText(`/proc/${pid}/cgroup`).includes(containerId)) return undefined;
+  const stat = parseStat(readText(`/proc/${pid}/stat`));
+  return stat === null ? undefined : ranMs(stat, {});
+}
