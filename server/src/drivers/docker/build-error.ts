@@ -25,13 +25,17 @@ type BuildSetting = {
 
 /** Returns a sentence for the app's owner. */
 export function explainBuildFailure(failure: BuildFailure, setting: BuildSetting): string {
-  const explained = explain(failure, setting);
+  const advice = isProgramOfApp(failure) && diskFull.test(failure.output) ? ` ${ifEngineDisk}` : "";
+  const explained = explain(failure, setting) + advice;
   if (failure.exitCode !== killedCode || setting.memoryBytes === null) return explained;
   return `${explained} A step of a build may use ${(setting.memoryBytes / 1e9).toFixed(1)} GB of memory here.`;
 }
 
 /** The exit code of a command that SIGKILL ended, as the kernel does when memory runs out. */
 const killedCode = 137;
+const diskFull = /no space left on device/i;
+const ifEngineDisk =
+  "Its output says that a disk is full: if the step does not fill one itself, ask the operator to free up space on the disk of the Docker engine.";
 /** The advice for a Dockerfile whose here-documents were read as instructions. */
 const hereDocument =
   "Docker here reads here-documents (<<EOF) only when the first line asks for it: write # syntax=docker/dockerfile:1 there";
@@ -43,7 +47,8 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
   if (/Cannot connect to the Docker daemon|error during connect/i.test(reason)) {
     return `${engineIsDown} Then ${buildAgain}.`;
   }
-  if (/no space left on device/i.test(`${output}${reason}`)) {
+  // A program of the app may print this of a folder of its own, or of nothing at all.
+  if (!isProgramOfApp(failure) && diskFull.test(`${output}${reason}`)) {
     return `The disk of the Docker engine is full. The operator has to free up space on it (docker system df shows what takes it); then ${buildAgain}.`;
   }
   if (image !== null) return explainPull(baseImage ?? image, reason, hasAuth);
@@ -73,13 +78,23 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
     const flag = entitlement === "network.host" ? "--network=host" : "--security=insecure";
     return `A step of the Dockerfile asks for ${flag}, which no build gets here: leave it out, and ${buildAgain}.`;
   }
-  // Steps of the app's own Dockerfile have such titles; see `BuildProgress`.
-  if (step === null && title?.startsWith("Step ") === true) {
+  if (title !== null && isDockerfileStep(failure)) {
     return `${shown(title)}: this step ${end}.${quotedLine(output)} Fix the Dockerfile and ${buildAgain}.`;
   }
   const where = step === null ? "" : `${step.title}: `;
   const why = reason === "" ? "the builder does not say why" : reason;
   return `The image could not be built: ${where}${shown(why)}.${quotedLine(output)} See the output above, and ${buildAgain}.`;
+}
+
+/** Whether a program has ended that the app's settings name, or a step of its own Dockerfile. */
+function isProgramOfApp(failure: BuildFailure): boolean {
+  const isStepOfApp = failure.step?.command !== undefined || isDockerfileStep(failure);
+  return failure.exitCode !== null && isStepOfApp;
+}
+
+/** Steps of the app's own Dockerfile have such titles; see `BuildProgress`. */
+function isDockerfileStep({ step, title }: BuildFailure): boolean {
+  return step === null && title?.startsWith("Step ") === true;
 }
 
 /** Says that the engine could not run a step at all. `reason` is the engine's. */

@@ -206,6 +206,11 @@ ERROR: failed to build: failed to solve: process "/bin/sh -c # Build 01\\nset -e
     /^The disk of the Docker engine is full/,
   ],
   [
+    "a full disk, as a step of the app's own Dockerfile says it",
+    '#5 [2/3] RUN ./fill\n#5 1.0 /dev/shm/x: No space left on device\n#5 ERROR: exit code: 1\nERROR: failed to solve: process "/bin/sh -c ./fill" did not complete successfully: exit code: 1',
+    /^Step 2\/3.*: this step ended with exit code 1.* if the step does not fill one itself, ask the operator/,
+  ],
+  [
     "an unknown instruction, as newer engines say it",
     "#1 [internal] load build definition from Dockerfile\n#1 DONE 0.1s\ndockerfile parse error on line 2: unknown instruction: FORM (did you mean FROM?)",
     /^The Dockerfile cannot be read: line 1: unknown instruction: FORM \(did you mean FROM\?\)\. Fix it/,

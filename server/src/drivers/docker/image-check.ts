@@ -36,14 +36,18 @@ export async function checkImage(
   }: { readonly plan: BuildPlan; readonly image: string; readonly log: BuildLog },
 ): Promise<number | null> {
   const answer = await client.run(["image", "inspect", `--format=${form}`, image]);
-  const [, size, length, text = ""] = /^(\d+) (\d+) ?(.*)$/s.exec(answer) ?? [];
+  const found = /^(\d+) (\d+) ?(.*)$/s.exec(answer);
+  if (found === null)
+    throw new Error(`docker describes an image as ${JSON.stringify(answer.slice(0, 200))}`);
+  const [, size, length, text = ""] = found;
   // The template leaves the configuration out if it is too large.
   if (text === "") {
     throw new BuildFailed(
       `The configuration of the image has ${length} characters (labels, variables and the like). Fewer than ${configCharactersMax} are possible: make them smaller, and ${buildAgain}.`,
     );
   }
-  const config = JSON.parse(text) as ImageConfig;
+  // An image may have no configuration at all.
+  const config = (JSON.parse(text) as ImageConfig | null) ?? {};
   const commandWords = [...(config.Cmd ?? []), ...(config.Entrypoint ?? []), ...plan.entrypoint];
   if (commandWords.length === 0) {
     throw new BuildFailed(

@@ -74,14 +74,14 @@ export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResu
     signal: tools.signal,
     timeoutMs: tools.timeoutMs,
     onLine: (stream, line) => {
-      // The log must not show where the platform keeps its data.
-      const isShown = run.isQuiet !== true;
-      const masked = tools.mask(line);
-      const text = isShown
-        ? tools.hidden.reduce((shown, folder) => shown.replaceAll(folder, "…"), masked)
-        : masked;
+      // Neither the log nor a message that quotes the output shows where the platform keeps its
+      // data.
+      const text = tools.hidden.reduce(
+        (shown, folder) => shown.replaceAll(folder, "…"),
+        tools.mask(line),
+      );
       output = `${output}${text}\n`.slice(-outputCharactersMax);
-      if (isShown) tools.log(run.stage, stream, text);
+      if (run.isQuiet !== true) tools.log(run.stage, stream, text);
     },
   });
   tools.signal.throwIfAborted();
