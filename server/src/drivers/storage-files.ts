@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { assert } from "#lib/assert.ts";
 import { errorCode } from "#lib/error-code.ts";
 import { Fault } from "#lib/fault.ts";
-import type { ProjectId } from "#lib/ids.ts";
+import { projectIdOf, type AppId, type ProjectId } from "#lib/ids.ts";
 import { measure } from "./disk/disk-usage.ts";
 import { RemovedFolders, storageFolders, type RemovalState } from "./removed-folders.ts";
 import { makeOwnedFolder, storagesIn } from "./storage.ts";
@@ -262,7 +262,7 @@ export class StorageFiles {
  * A name that is not the id of an app is returned as it is.
  */
 function projectOfApp(appId: string): string {
-  return /^.*?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? appId;
+  return projectIdOf(appId as AppId) || appId;
 }
 
 /** Splits a path into the path of its folder and its last name. */

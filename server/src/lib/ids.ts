@@ -29,8 +29,10 @@ export type GitDeliveryId = Branded<"GitDeliveryId">;
 /** Names an app together with the project that it must belong to. */
 export type AppKey = { readonly projectId: ProjectId; readonly appId: AppId };
 
+const projectIdPattern = "(?:dev-)?p-[0-9a-f]{8}";
 /** The form of a project id. */
-export const projectIdForm = /^(dev-)?p-[0-9a-f]{8}$/;
+export const projectIdForm = new RegExp(`^${projectIdPattern}$`);
+const beginsWithProjectId = new RegExp(`^${projectIdPattern}`);
 /** The form of a UUID as the platform writes it. */
 export const uuidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** The form of an app name. */
@@ -56,7 +58,7 @@ export function freeAppId(appId: AppId, taken: readonly AppId[]): AppId {
   return taken.length === 0 ? appId : (`${appId}~${Math.max(...numbers) + 1}` as AppId);
 }
 
-const numberedAppId = /^((?:dev-)?p-[0-9a-f]{8}-[a-z0-9-]{3,30})~\d+$/;
+const numberedAppId = new RegExp(`^(${projectIdPattern}-[a-z0-9-]{3,30})~\\d+$`);
 
 /** Returns the id of an app as callers know it, and any other text unchanged. */
 export function shownAppId<Id extends string>(id: Id): Id {
@@ -65,7 +67,7 @@ export function shownAppId<Id extends string>(id: Id): Id {
 
 /** Returns the id of an app's project. */
 export function projectIdOf(appId: AppId): ProjectId {
-  return (/^(?:dev-)?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? "") as ProjectId;
+  return (beginsWithProjectId.exec(appId)?.[0] ?? "") as ProjectId;
 }
 
 /** A new random id that begins with the time. */

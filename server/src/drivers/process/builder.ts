@@ -18,9 +18,8 @@ import type { Artifact } from "#drivers/driver.ts";
 import { addSelfLink } from "#drivers/self-link.ts";
 import { unpackSource } from "#drivers/source-archive.ts";
 import type { Clock } from "#lib/clock.ts";
-import { must } from "#lib/assert.ts";
 import { failingLine } from "#lib/failing-line.ts";
-import type { BuildId, ProjectId } from "#lib/ids.ts";
+import { projectIdOf, type BuildId } from "#lib/ids.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
 import { BuildPackages, pythonFolders, type EnvironmentRequest } from "./build-packages.ts";
 import { buildLimits, groupAt, makeGroup, removeGroup } from "./cgroup.ts";
@@ -203,7 +202,7 @@ export class ProcessBuilder implements Builder {
 
   #writerOf(plan: BuildPlan, ended: AbortController): DiskWriter {
     const { buildsDir } = this.#options;
-    const projectId = projectOf(plan);
+    const projectId = projectIdOf(plan.appId);
     const shared = [join(buildsDir, "cache/environments"), join(buildsDir, "cache/downloads")];
     return {
       kind: "build",
@@ -232,7 +231,7 @@ export class ProcessBuilder implements Builder {
       PYTHONNOUSERSITE: "1",
       LC_ALL: "C.UTF-8",
     };
-    const projectId = projectOf(plan);
+    const projectId = projectIdOf(plan.appId);
     const tools: BuildTools = {
       log,
       signal,
@@ -311,13 +310,6 @@ export class ProcessBuilder implements Builder {
     });
     this.#compiledFor.add(python.path);
   }
-}
-
-function projectOf({ appId }: BuildPlan): ProjectId {
-  return must(
-    /^(?:dev-)?p-[0-9a-f]{8}/.exec(appId)?.[0],
-    "an app's id begins with its project's",
-  ) as ProjectId;
 }
 
 function groupName({ buildId }: BuildPlan): string {
