@@ -11,6 +11,7 @@ import {
   projectId,
   rawReplica,
 } from "./support/proxy-bed.ts";
+import { systemClock } from "#lib/clock.ts";
 import { until } from "./support/until.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -177,6 +178,29 @@ test(
     bed.setRoute({ disableAuth: true });
     const { message } = (await (await bed.call("/run")).json()) as { message: string };
     assert.equal(message, "hello cannot be started.", "strangers do not get the settings");
+  }),
+);
+
+test(
+  "strangers do not get the reason why an app that is open to them cannot start; its record does",
+  bothWays(async (t, openBed) => {
+    const bed = await openBed(t, {
+      route: { disableAuth: true },
+      settings: { disableAuth: true },
+    });
+    const reason = "No replica of the app runs: KeyError: 'secret'.";
+    const retryAtMs = systemClock.monotonicMs() + 60_000;
+    bed.view.put(bed.appId, { ready: [], failure: { kind: "start_failed", reason, retryAtMs } });
+    const refused = await bed.call("/run");
+    assert.equal(refused.status, 503);
+    assert.ok(Number(refused.headers.get("retry-after")) > 0);
+    const { message } = (await refused.json()) as { message: string };
+    assert.equal(
+      message,
+      "The app cannot be started. Its owner finds the reason in its state and in its log.",
+    );
+    await until("the call is recorded", () => bed.finished.length === 1);
+    assert.equal(bed.finished[0]?.reason, reason);
   }),
 );
 

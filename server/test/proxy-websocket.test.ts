@@ -214,6 +214,22 @@ test("the record of a handshake that the platform refuses has the reason", async
   assert.equal(call?.reason, (JSON.parse(text) as { message: string }).message);
 });
 
+test("a handshake that the end of the platform breaks off is refused with that reason", async (t) => {
+  const bed = await openProxyBed(t, custom);
+  let hasCall = false;
+  bed.setReplicas(await rawReplica(t, (socket) => socket.once("data", () => (hasCall = true))));
+  const refused = refusal(openSocket(t, bed, "/"));
+  await until("the app has the handshake", () => hasCall);
+  bed.proxy.close();
+  const { status, text } = await refused;
+  assert.equal(status, 503);
+  const [call] = bed.finished;
+  assert.deepEqual(
+    [call?.outcome, call?.reason],
+    ["refused", (JSON.parse(text) as { message: string }).message],
+  );
+});
+
 /** Has the app refuse a handshake with an answer that it never finishes. */
 async function unfinishedRefusal(t: TestContext, bed: ProxyBed): Promise<RawClient> {
   bed.setReplicas(
@@ -249,6 +265,13 @@ test("an app that refuses a handshake and does not finish its answer in time is 
   const client = await unfinishedRefusal(t, bed);
   await clock.advance(20_200);
   await isCutOff(bed, client, /responseGracePeriodSeconds/);
+});
+
+test("an app's unfinished refusal of a handshake ends with the platform", async (t) => {
+  const bed = await openProxyBed(t, custom);
+  const client = await unfinishedRefusal(t, bed);
+  bed.proxy.close();
+  await isCutOff(bed, client, /^The platform is stopping/);
 });
 
 test("an app's unfinished refusal of a handshake ends with the sender's token", async (t) => {

@@ -61,7 +61,8 @@ export const faultTable = {
   },
   start_failed: {
     status: 503,
-    meaning: "No replica of the app could be started; the message says why.",
+    meaning:
+      "No replica of the app could be started; the message says why, unless the app takes calls without a token.",
   },
   not_deployed: {
     status: 503,

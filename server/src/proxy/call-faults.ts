@@ -23,6 +23,20 @@ export function callTimeout({ settings }: Live): Fault {
   );
 }
 
+/**
+ * The fault as the caller gets it. An app that takes calls of everybody tells them not why it cannot
+ * be started: the reason may quote its log. The record of the call has it for the app's owner.
+ */
+export function shownToCaller(fault: Fault, { settings }: Live): Fault {
+  if (fault.code !== "start_failed" || !settings.disableAuth) return fault;
+  const { retryAfterSeconds } = fault;
+  return new Fault(
+    "start_failed",
+    "The app cannot be started. Its owner finds the reason in its state and in its log.",
+    retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
+  );
+}
+
 /** The call of a run could not begin: the database may be slow, which is not the app's fault. */
 export function notStarted(): Fault {
   return new Fault("unavailable", "The start of the run could not be recorded in time.");

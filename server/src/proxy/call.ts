@@ -112,7 +112,10 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     if (this.#isOver) return;
     this.fault = fault;
     this.status = statusOf(fault);
-    this.about.client.refuse(fault, this.about.runId, this.#parts.monotonicMs());
+    const { client, runId, mayStart } = this.about;
+    // The answer of a run goes to its record, which only members of the project read.
+    const shown = mayStart === null ? faults.shownToCaller(fault, this.live) : fault;
+    client.refuse(shown, runId, this.#parts.monotonicMs());
     this.#finish("refused", this.#parts.monotonicMs());
   }
 

@@ -87,10 +87,10 @@ export class SocketCalls {
     this.#scheduleCheck(checkDelayMs);
   }
 
-  /** Ends all sockets at once. */
+  /** Ends all sockets. */
   close(): void {
     this.#nextCheck?.cancel();
-    for (const call of this.#open.keys()) call.destroy();
+    for (const call of this.#open.keys()) call.stop();
   }
 
   #connect(arrival: Arrival, admitted: Admitted | Fault): void {

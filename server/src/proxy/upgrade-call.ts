@@ -9,7 +9,7 @@ import { AdmittedCall, type CallAbout, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import { AnswerParser, type AnswerSink, type Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
-import { callTimeout, lineTimeout, replicaFailed } from "./call-faults.ts";
+import { callTimeout, lineTimeout, replicaFailed, shownToCaller, stopping } from "./call-faults.ts";
 import { cookieLines, cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { CallOutcome } from "./finished-call.ts";
@@ -114,7 +114,8 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     if (this.#isOver) return;
     this.fault = fault;
     this.status = statusOf(fault);
-    this.about.socket.end(answerBytes(refusalOf(fault, this.about.runId), { isLast: true }));
+    const shown = shownToCaller(fault, this.live);
+    this.about.socket.end(answerBytes(refusalOf(shown, this.about.runId), { isLast: true }));
     this.#finish("refused");
   }
 
@@ -136,10 +137,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.#finish("cut");
   }
 
-  /** Ends the call at once. Called when the platform stops. */
-  destroy(): void {
-    // `client_gone` closes the socket of a client that has got no answer.
-    this.#finish(this.#isSwitched ? "answered" : "client_gone");
+  /** Ends the call when the platform stops. Before the switch, the client gets the reason. */
+  stop(): void {
+    if (this.#isSwitched) this.#finish("answered");
+    else this.breakOff(stopping());
   }
 
   onInformation(): void {
