@@ -92,7 +92,7 @@ test("an end that the platform wanted is told only where it took a run down", as
   );
 });
 
-test("a replica that ended before this platform began is no warning; one that ends meanwhile is", async () => {
+test("the log says whether a replica ended by itself, by the platform, or before this one began", async () => {
   const clock = new VirtualClock();
   const logged: string[] = [];
   const log = pino(
@@ -104,6 +104,8 @@ test("a replica that ended before this platform began is no warning; one that en
   const ends = new ReplicaEnds({ lines, clock, log });
   await ends.report(replicaOf(null), { ...end, at: clock.now() - 1 });
   await ends.report(replicaOf(null), { ...end, at: clock.now() });
+  const unhealthy = { reason: "It did not answer.", kind: "unhealthy" } as const;
+  await ends.report(replicaOf(unhealthy), { ...end, at: clock.now() });
   const said = logged.map(
     (line) => JSON.parse(line) as { readonly level: number; readonly msg: string },
   );
@@ -112,6 +114,7 @@ test("a replica that ended before this platform began is no warning; one that en
     [
       [30, "a replica ended while the platform was stopped"],
       [40, "replica exited unexpectedly"],
+      [40, "the platform has ended a replica"],
     ],
   );
 });

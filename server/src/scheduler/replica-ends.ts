@@ -153,6 +153,8 @@ export class ReplicaEnds {
       const reason = endOrder?.reason ?? end.reason;
       if (endOrder?.kind === "reclaimed")
         log.info({ replicaId, appId }, "a replica has made way for a protected one");
+      else if (endOrder !== null)
+        log.warn({ replicaId, appId, reason }, "the platform has ended a replica");
       else if (end.at < this.#startedAtMs)
         log.info({ replicaId, appId, reason }, "a replica ended while the platform was stopped");
       else log.warn({ replicaId, appId, reason }, "replica exited unexpectedly");
