@@ -21,7 +21,9 @@ export function readMetrics(reader: SettingReader): MetricsConfig | null {
   const token = reader.text("SLIPWAY_METRICS_TOKEN");
   if (address === null && token === null) return null;
   if (address === null)
-    return reader.refuse("SLIPWAY_METRICS_TOKEN is set, but SLIPWAY_METRICS_ADDRESS is not.");
+    return reader.refuse(
+      "SLIPWAY_METRICS_TOKEN is set, but SLIPWAY_METRICS_ADDRESS is not: set it to where metrics are to be served, such as 127.0.0.1:9464, or leave the token out.",
+    );
   // An IPv6 address in brackets, or another host; then a port.
   const [, host = "", port = ""] = /^(\[[^\]]+\]|[^\s:/[\]]+):(\d{1,5})$/.exec(address) ?? [];
   if (host === "" || Number(port) > portMax) {

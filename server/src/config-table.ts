@@ -228,7 +228,7 @@ export const settingTable = {
     "TOML file with the price per second of each compute type, core and GB, by pool and valid-from time, and of storage; default: built-in prices.",
   ),
   SLIPWAY_METERING_SECONDS: integer("60", 1, 3600).about(
-    "How often usage is metered; it appears in the ledger after at most ten times this interval. Storage is measured every ten times.",
+    "How often usage is metered; it appears in the ledger after at most ten times this interval. Storage is measured at every tenth time.",
   ),
   SLIPWAY_PLANS_FILE: text(null).about(
     "TOML file with the plans that projects can have; default: one plan, self-hosted, without limits.",

@@ -6,12 +6,14 @@ import { Fault } from "#lib/fault.ts";
 import { createLog } from "#lib/log.ts";
 import { faultOf, sendFault } from "./errors.ts";
 
+const request = { id: "the-id", routeOptions: { bodyLimit: 26_214_400 } };
+
 const withCode = (code: string, message = "x"): Error =>
   Object.assign(new Error(message), { code });
 
 test("faults are told as they are, errors of the framework and the database by what they mean", () => {
   const fault = new Fault("conflict", "taken");
-  assert.equal(faultOf(fault, "id"), fault);
+  assert.equal(faultOf(fault, request), fault);
   const expected: readonly (readonly [unknown, string])[] = [
     [withCode("FST_ERR_CTP_BODY_TOO_LARGE"), "too_large"],
     [withCode("FST_ERR_CTP_INVALID_MEDIA_TYPE"), "unsupported_media_type"],
@@ -29,12 +31,17 @@ test("faults are told as they are, errors of the framework and the database by w
     [undefined, "internal"],
   ];
   for (const [error, code] of expected) {
-    const answered = faultOf(error, "the-id");
+    const answered = faultOf(error, request);
     assert.equal(answered.code, code, String(error));
     assert.doesNotMatch(answered.message, /secret detail/);
     if (code === "internal") assert.match(answered.message, /the-id/);
     if (code === "unavailable") assert.equal(answered.retryAfterSeconds, 1);
   }
+});
+
+test("the text about a body that is too large names the limit of its route", () => {
+  const { message } = faultOf(withCode("FST_ERR_CTP_BODY_TOO_LARGE"), request);
+  assert.equal(message, "The body is too large: the limit is 25 MiB.");
 });
 
 test("what failed is logged with its cause, what is merely refused is not", () => {

@@ -1,23 +1,36 @@
 // Turns every error into an answer: a fault into its status and message, everything else into an
 // internal error with an id, whose cause is only logged.
-import type { FastifyReply } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { Fault, faultTable, noSuchProject } from "#lib/fault.ts";
 import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
 import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
 
+const mebibyte = 1_048_576;
+
 /** The text that refuses a body that is not JSON. */
 export const noJson = 'The body must be JSON, sent with "Content-Type: application/json".';
 
 /**
- * The fault that the caller is answered with. For an internal error its text names `requestId`, by
- * which the operator finds the cause in the log.
+ * The fault that the caller is answered with. For an internal error its text names the request's
+ * id, by which the operator finds the cause in the log.
  */
-export function faultOf(error: unknown, requestId: string): Fault {
+export function faultOf(
+  error: unknown,
+  {
+    id,
+    routeOptions,
+  }: Pick<FastifyRequest, "id"> & {
+    readonly routeOptions: Pick<FastifyRequest["routeOptions"], "bodyLimit">;
+  },
+): Fault {
   if (error instanceof Fault) return error;
   const code = errorCode(error);
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
-    return new Fault("too_large", "The body is too large: the limit is 1 MiB.", { cause: error });
+    const limit = `${routeOptions.bodyLimit / mebibyte} MiB`;
+    return new Fault("too_large", `The body is too large: the limit is ${limit}.`, {
+      cause: error,
+    });
   }
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
     return new Fault("unsupported_media_type", noJson, { cause: error });
@@ -50,7 +63,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
       },
     );
   }
-  return new Fault("internal", `Internal error; see the platform's log for the id ${requestId}.`, {
+  return new Fault("internal", `Internal error; see the platform's log for the id ${id}.`, {
     cause: error,
   });
 }

@@ -54,7 +54,7 @@ export function addRoutes(
     throw new Fault("not_found", "There is nothing at this path; /openapi.json lists all paths.");
   });
   api.setErrorHandler(async (error: FastifyError, request, reply) => {
-    const fault = faultOf(error, request.id);
+    const fault = faultOf(error, request);
     await recordRefusal(fault, request, { ...parts, recordLimit });
     return sendFault(fault, reply, parts.log);
   });
@@ -69,10 +69,8 @@ function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: Ha
     if (route.takesStream === true)
       scope.addContentTypeParser("*", (_request, body, parsed) => parsed(null, body));
     else {
-      scope.addContentTypeParser(
-        "*",
-        { parseAs: "buffer", bodyLimit: bytesMax },
-        (_request, body, parsed) => parsed(null, body),
+      scope.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, parsed) =>
+        parsed(null, body),
       );
     }
     addPlainRoute(scope, route, handle, parts);
@@ -89,6 +87,7 @@ function addPlainRoute(
   api.route({
     method: route.method,
     url: urlOf(route.path),
+    ...(route.takesBytes === true ? { bodyLimit: bytesMax } : {}),
     // Runs before the body is read: a caller without the permission is refused, whatever the body
     // contains.
     onRequest: async (request, reply) => {

@@ -88,7 +88,7 @@ function openInstance({ trustedProxies, hstsSeconds, log, clock }: ApiParts): Fa
     },
     frameworkErrors: (error: FastifyError, request, reply) => {
       setHeaders(request, reply);
-      void sendFault(faultOf(error, request.id), reply, log);
+      void sendFault(faultOf(error, request), reply, log);
     },
   });
   api.decorateRequest("clientAddress", {

@@ -128,7 +128,9 @@ export class AppLogs {
         .sleep(Math.min(waitMs, waitMsMax), this.#stopping.signal)
         .catch(() => undefined);
     if (kept.length === lines.length) return kept;
-    const text = `[slipway] ${lines.length - kept.length} lines were left out here: the app prints more than its log may take.`;
+    const leftOut = lines.length - kept.length;
+    const what = leftOut === 1 ? "1 line was" : `${leftOut} lines were`;
+    const text = `[slipway] ${what} left out here: the app prints more than its log may take.`;
     return [{ ...first, runId: null, text }, ...kept];
   }
 

@@ -169,5 +169,6 @@ export class BuildLogs {
 }
 
 function missingText(missing: number): string {
+  if (missing === 1) return "1 line is missing here: it could not be stored fast enough.";
   return `${missing} lines are missing here: they could not be stored fast enough.`;
 }

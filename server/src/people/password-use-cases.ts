@@ -150,7 +150,7 @@ export class PasswordUseCases {
     checkNewPassword("password", reset.next, person.email);
     const hash = await hashes.run(() => hashPassword(reset.next.reveal()));
     await db.transaction().execute((tx) => this.#reset(tx, { ...reset, hash, person }));
-    this.#mailNotice(person.email, "set anew");
+    this.#mailNotice(person.email, "reset");
   }
 
   /** Waits for the links that are being made. */
@@ -232,8 +232,8 @@ export class PasswordUseCases {
   }
 
   /** Mails the person that the password was changed, in case somebody else has changed it. */
-  #mailNotice(email: string, change: "changed" | "set anew"): void {
-    const text = `Your password for Slipway at ${this.#parts.baseUrl()} was ${change}, and your other sessions were ended.\n\nIf this was not you, set a new one now, and tell the owners of your projects.\n`;
+  #mailNotice(email: string, change: "changed" | "reset"): void {
+    const text = `Your password for Slipway at ${this.#parts.baseUrl()} was ${change}, and your other sessions were ended.\n\nIf this was not you, request a link for a new one on the sign-in page, and tell the owners of your projects.\n`;
     const subject = `Your password for Slipway was ${change}`;
     this.#parts.mailer?.post({ to: email, subject, text });
   }

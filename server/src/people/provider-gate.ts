@@ -119,7 +119,7 @@ export class ProviderGate {
     // Nobody could sign in before, so nobody has lost anything.
     if (deletedCount === 0) return;
     const by: By = { actor: platformActor };
-    const changes = { password: { old: "chosen before the address was proven", new: "none" } };
+    const changes = { password: { old: "set before the address was verified", new: "none" } };
     await recordOfPerson(tx, { action: "person.password_reset", about: person, by, changes });
     const text = `You have signed in to Slipway with a provider that has verified your email address. The password that was set for this address earlier is no longer valid, because nobody had proven that the address was theirs. To sign in with a password again, request a link on the sign-in page.\n`;
     this.#options.mailer?.post({
@@ -129,7 +129,7 @@ export class ProviderGate {
     });
     this.#options.log.info(
       { personId: person.id },
-      "a person has proven their address, and lost the unproven password",
+      "a person has signed in with a provider that has verified their address; the password from before no longer works",
     );
   }
 }

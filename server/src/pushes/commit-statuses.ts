@@ -112,8 +112,7 @@ function stateOf(status: BuildState): StatusState {
 }
 
 function descriptionOf({ number, reason }: UnreportedBuild, state: StatusState): string {
-  if (state === "pending") return `Build ${number} has started.`;
-  return state === "success"
-    ? `Build ${number} is deployed.`
-    : (reason ?? `Build ${number} has failed.`);
+  if (state === "pending") return `Build ${number} is in progress.`;
+  if (state === "success") return `Build ${number} is deployed.`;
+  return reason ?? `Build ${number} ${state === "cancelled" ? "was cancelled" : "has failed"}.`;
 }

@@ -61,7 +61,10 @@ export async function unpack(
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof BuildFailed || isDiskFull(error) || isOfSystem(error)) throw error;
-    throw new BuildFailed(`The upload cannot be unpacked: ${reasonOf(error)}.`, { cause: error });
+    throw new BuildFailed(
+      `The upload cannot be unpacked: ${reasonOf(error)}. Make the zip file again, and upload it.`,
+      { cause: error },
+    );
   }
   const { files, bytes } = unpacking;
   if (files.size === 0) throw new BuildFailed("The upload has no files.");
