@@ -2,6 +2,7 @@
 // credentials, a deadline, and the platform's own message for refusals.
 import { createClient, type Client } from "@slipway/client/client.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
+import { errorMessage } from "./error-message.ts";
 import type { Machine } from "./machine.ts";
 import { withCommands } from "./command-advice.ts";
 import { plain } from "./plain-text.ts";
@@ -279,5 +280,5 @@ function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
   if (cause instanceof Error && "code" in cause && typeof cause.code === "string")
     return cause.code;
-  return cause instanceof Error ? cause.message : String(cause);
+  return errorMessage(cause);
 }

@@ -3,6 +3,7 @@
 import { createPublicKey, type JsonWebKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { boundedAnswer } from "./bounded-answer.ts";
+import { fetchErrorMessage } from "./error-message.ts";
 import { Refused } from "./refused.ts";
 
 const answerMs = 30_000;
@@ -54,7 +55,7 @@ async function fileText(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    throw refused(`The keys cannot be read from ${path}: ${reasonOf(error)}.`, error);
+    throw refused(`The keys cannot be read from ${path}: ${fetchErrorMessage(error)}.`, error);
   }
 }
 
@@ -67,15 +68,10 @@ async function fetchText(url: string): Promise<string> {
     if (response.ok) return await boundedAnswer(response).text();
     throw new Error(`the status is ${response.status}`);
   } catch (error) {
-    throw refused(`The keys cannot be fetched from ${url}: ${reasonOf(error)}.`, error);
+    throw refused(`The keys cannot be fetched from ${url}: ${fetchErrorMessage(error)}.`, error);
   }
 }
 
 function refused(message: string, cause?: unknown): Refused {
   return new Refused(message, { exitCode: 2, cause });
-}
-
-function reasonOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  return cause instanceof Error ? cause.message : String(cause);
 }

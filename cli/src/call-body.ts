@@ -1,6 +1,7 @@
 // The body of a call from what was typed: pairs of names and values, JSON, or a file.
 import { readFile } from "node:fs/promises";
 import type { Given, Option } from "./command.ts";
+import { errorMessage } from "./error-message.ts";
 import { readInput } from "./prompt.ts";
 import { misuse } from "./refused.ts";
 
@@ -64,9 +65,6 @@ async function fileBytes(file: string): Promise<Buffer> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw misuse(
-      `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`,
-      error,
-    );
+    throw misuse(`${file} cannot be read: ${errorMessage(error)}.`, error);
   }
 }

@@ -4,6 +4,7 @@ import { statSync, watch, type FSWatcher } from "node:fs";
 import { sep } from "node:path";
 import { readAppFolder } from "./app-folder.ts";
 import { chooseFiles, isNeverChosen } from "./chosen-files.ts";
+import { errorMessage } from "./error-message.ts";
 import { Refused } from "./refused.ts";
 
 /** Editors write a file in several steps, and git many files. */
@@ -85,13 +86,13 @@ export class DevWatch {
         files.map(({ path, bytes, modifiedMs }) => [path, bytes, modifiedMs]),
       ]);
     } catch (error) {
-      return JSON.stringify([others, error instanceof Error ? error.message : String(error)]);
+      return JSON.stringify([others, errorMessage(error)]);
     }
   }
 }
 
 function unwatchable(folder: string, error: unknown): Refused {
-  const why = error instanceof Error ? error.message : String(error);
+  const why = errorMessage(error);
   return new Refused(
     `${folder} cannot be watched: ${why}. On Linux, raise fs.inotify.max_user_watches.`,
     {

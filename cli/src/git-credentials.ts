@@ -1,6 +1,7 @@
 // `slipway git credentials …`: what private repositories are fetched with.
 import { readFile } from "node:fs/promises";
 import { answerOf } from "@slipway/client/client.ts";
+import { errorMessage } from "./error-message.ts";
 import { askSecret, readInput } from "./prompt.ts";
 import { misuse } from "./refused.ts";
 import { changeCommand, defined, listCommand, type At } from "./resource.ts";
@@ -87,9 +88,6 @@ async function keyText(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    throw misuse(
-      `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`,
-      error,
-    );
+    throw misuse(`${file} cannot be read: ${errorMessage(error)}.`, error);
   }
 }

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { ZipFile } from "yazl";
 import type { ChosenFile } from "./chosen-files.ts";
+import { errorMessage } from "./error-message.ts";
 import { Refused } from "./refused.ts";
 
 /** A zip on this machine's disk. */
@@ -43,7 +44,7 @@ export async function pack(
     if (error instanceof Refused) throw error;
     if (error instanceof Error && "code" in error && error.code === "EACCES")
       throw noPermission(files, error);
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new Refused(
       `The files cannot be packed: ${why}. Try again when nothing writes to the folder.`,
       {

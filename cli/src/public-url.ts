@@ -4,6 +4,7 @@
 import { localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
 import { textOf } from "./answer.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
+import { errorMessage } from "./error-message.ts";
 import { findInstallation } from "./installation.ts";
 import type { Finding } from "./doctor-docker.ts";
 import type { Machine } from "./machine.ts";
@@ -90,7 +91,7 @@ function whyNoAnswer(error: unknown): string {
   if (code === "ECONNREFUSED") return "nothing listens there";
   if (/CERT|SELF_SIGNED|ALTNAME|ISSUER/.test(code))
     return `its certificate is not accepted (${code})`;
-  return `it is not reached (${plain(cause instanceof Error ? cause.message : String(cause)).slice(0, 200)})`;
+  return `it is not reached (${plain(errorMessage(cause)).slice(0, 200)})`;
 }
 
 function readUrls(machine: Machine): PlatformUrls | null {

@@ -1,6 +1,7 @@
 // Replaces a file at once, so that a crash or a full disk leaves either the old one or the new one.
 import { chmodSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { errorMessage } from "./error-message.ts";
 import { Refused } from "./refused.ts";
 
 /**
@@ -20,7 +21,7 @@ export function replaceFile(file: string, text: string, mode: number): void {
       rmSync(temporary, { force: true });
     }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new Refused(`${file} cannot be written: ${why}.`, { cause: error });
   }
 }

@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { answerOf } from "@slipway/client/client.ts";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { readEnvFile } from "./env-file.ts";
+import { errorMessage } from "./error-message.ts";
 import { askSecret, readInput } from "./prompt.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
 import { appOption, changeCommand, listCommand, type At } from "./resource.ts";
@@ -154,10 +155,7 @@ async function fileBytes(file: string): Promise<Uint8Array> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw misuse(
-      `${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`,
-      error,
-    );
+    throw misuse(`${file} cannot be read: ${errorMessage(error)}.`, error);
   }
 }
 

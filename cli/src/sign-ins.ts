@@ -3,6 +3,7 @@
 // the new one.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { errorMessage } from "./error-message.ts";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
 import { replaceFile } from "./replace-file.ts";
@@ -50,7 +51,7 @@ export function readSignIns(machine: Pick<Machine, "homeFolder">): SignIns {
     text = readFileSync(file, "utf8");
   } catch (error) {
     if (isMissing(error)) return none;
-    throw new Refused(`${file} cannot be read: ${messageOf(error)}.`, { cause: error });
+    throw new Refused(`${file} cannot be read: ${errorMessage(error)}.`, { cause: error });
   }
   const found = parse(text);
   if (found === null) {
@@ -129,8 +130,4 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function isMissing(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "ENOENT";
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -2,6 +2,7 @@
 // (SQLite's own lock of an empty file), so that it ends with its process in every case.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { errorMessage } from "./error-message.ts";
 import { Refused } from "./refused.ts";
 
 /** SQLite's result code for a lock that another process holds. */
@@ -22,7 +23,7 @@ export async function takeTurn(dataDir: string): Promise<(() => void) | null> {
       throw error;
     }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new Refused(`The data folder ${dataDir} cannot be made or written: ${why}.`, {
       cause: error,
     });

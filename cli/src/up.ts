@@ -7,6 +7,7 @@ import { pathToFileURL } from "node:url";
 import { textOf } from "./answer.ts";
 import { ApiClient, ApiRefused } from "./api-client.ts";
 import { bootstrapFile, localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
+import { errorMessage } from "./error-message.ts";
 import {
   platformEnvironment,
   trustedInstallation,
@@ -350,7 +351,7 @@ function openLog(dataDir: string, logFile: string): number {
     if (existsSync(logFile)) renameSync(logFile, `${logFile}.1`);
     return openSync(logFile, "ax", 0o600);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new Refused(`The data folder ${dataDir} cannot be made or written: ${why}.`, {
       cause: error,
     });
@@ -455,11 +456,8 @@ function readBootstrap(installation: Installation): Bootstrap | null {
       serviceAccountToken: read("serviceAccountToken"),
     };
   } catch (error) {
-    throw new Refused(
-      `${bootstrapFile(installation)} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
-      {
-        cause: error,
-      },
-    );
+    throw new Refused(`${bootstrapFile(installation)} cannot be used: ${errorMessage(error)}`, {
+      cause: error,
+    });
   }
 }

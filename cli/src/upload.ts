@@ -4,6 +4,7 @@ import { createReadStream } from "node:fs";
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
 import { finished } from "node:stream/promises";
+import { errorMessage } from "./error-message.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
 
@@ -58,7 +59,7 @@ export async function upload(given: Upload): Promise<void> {
       const isFinal = error instanceof UploadRefused && !isTemporary(error.status);
       tries++;
       if (isFinal) throw error;
-      const why = error instanceof Error ? error.message : String(error);
+      const why = errorMessage(error);
       if (tries >= triesMax) throw new Refused(`The upload cannot go on: ${why}`, { cause: error });
       await new Promise((resolve) => setTimeout(resolve, againMs * 2 ** (tries - 1)));
       stored = (await storedAt(url).catch(() => null)) ?? stored;

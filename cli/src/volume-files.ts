@@ -7,6 +7,7 @@ import { pipeline } from "node:stream/promises";
 import { answerOf } from "@slipway/client/client.ts";
 import { ApiRefused } from "./api-client.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
+import { fetchErrorMessage } from "./error-message.ts";
 import { entriesOf, isMisnamed, misnamed, statsOf } from "./folder-entries.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
@@ -52,7 +53,7 @@ export async function uploadAny(at: At, { file, path }: Named): Promise<Uploaded
     );
   } catch (error) {
     if (error instanceof Refused) throw error;
-    throw misuse(`${file} cannot be read: ${reasonOf(error)}.`, error);
+    throw misuse(`${file} cannot be read: ${fetchErrorMessage(error)}.`, error);
   } finally {
     progress.clear();
   }
@@ -99,9 +100,12 @@ async function uploadFolder(
   const failed = ends.find(({ status }) => status === "rejected");
   if (failed?.status === "rejected") {
     const { reason } = failed as { readonly reason: unknown };
-    throw new Refused(`${done} of ${files.length} files were uploaded. ${reasonOf(reason)}`, {
-      cause: reason,
-    });
+    throw new Refused(
+      `${done} of ${files.length} files were uploaded. ${fetchErrorMessage(reason)}`,
+      {
+        cause: reason,
+      },
+    );
   }
   return { path: path.replace(/^\/+/, ""), files: files.length, bytes };
 }
@@ -187,7 +191,7 @@ export async function downloadFile(
   // The address is its own proof: it gets no token.
   const response = await fetch(client.reached(url), { redirect: "error" }).catch(
     (error: unknown) => {
-      throw new Refused(`${client.url} does not send the file: ${reasonOf(error)}.`, {
+      throw new Refused(`${client.url} does not send the file: ${fetchErrorMessage(error)}.`, {
         cause: error,
       });
     },
@@ -209,7 +213,7 @@ export async function downloadFile(
     else await replaced(to, parts);
   } catch (error) {
     if (error instanceof Refused) throw error;
-    throw new Refused(`The download broke off: ${reasonOf(error)}.`, { cause: error });
+    throw new Refused(`The download broke off: ${fetchErrorMessage(error)}.`, { cause: error });
   } finally {
     progress.clear();
   }
@@ -230,7 +234,7 @@ async function opened(file: string): Promise<FileHandle> {
   try {
     if ((await stat(file)).isFile()) return await open(file);
   } catch (error) {
-    throw misuse(`${file} cannot be read: ${reasonOf(error)}.`, error);
+    throw misuse(`${file} cannot be read: ${fetchErrorMessage(error)}.`, error);
   }
   throw misuse(`${file} is not a file.`);
 }
@@ -272,12 +276,6 @@ async function put(
       isFinal: response.status < 500,
     };
   } catch (error) {
-    return { why: `${reasonOf(error)}.`, isFinal: false };
+    return { why: `${fetchErrorMessage(error)}.`, isFinal: false };
   }
-}
-
-/** fetch says only that it failed; its cause says why. */
-function reasonOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  return cause instanceof Error ? cause.message : String(cause);
 }

@@ -8,6 +8,7 @@ import { drawnOf, kindOf, unseenSeed, type Drawn } from "#test/support/drawn-see
 import { withSimDatabase } from "./runs/own-database.ts";
 import { runWorld as runRuns } from "./runs/world.ts";
 import { runWorld as runScheduler } from "./scheduler/world.ts";
+import { errorMessage } from "#lib/error-message.ts";
 
 type Run = (drawn: Drawn) => Promise<unknown>;
 
@@ -50,7 +51,7 @@ async function runPart(
     } catch (error) {
       failed++;
       process.exitCode = 1;
-      const text = error instanceof Error ? error.message : String(error);
+      const text = errorMessage(error);
       process.stdout.write(`FAILED node ${commandOf?.(drawn)}\n  ${text}\n`);
     }
     tried++;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { isBelow, readMounts } from "#drivers/process/system-mounts.ts";
 import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
 import { diskSpace, measure, type DiskUsage } from "#drivers/disk/disk-usage.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { sizeText } from "#lib/disk-full.ts";
 import { dataPaths } from "./config.ts";
 
@@ -32,7 +33,7 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
   const { buildsDir, replicasDir, storageDir, sourcesDir, uploadsDir, postgresDir } =
     dataPaths(dataDir);
   const { freeBytes, totalBytes, freeFiles } = await diskSpace(dataDir);
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = errorMessage(error);
   const disk = `The disk of the data folder ${dataDir} (mounted on ${mountOf(dataDir)})`;
   if (reason.includes("Read-only file system") || reason.includes("EROFS")) {
     return `${disk} is read-only, so the platform cannot start: mount it writable (its system log says why it is not).`;

@@ -5,6 +5,7 @@ import type { BuildQueue } from "#deploy/queue.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { freeGpus } from "#drivers/pools/choose-pool.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
@@ -69,7 +70,7 @@ export async function openMetrics({ metrics: config }: Config, parts: Parts): Pr
   metrics.addProcess();
   const { address, close } = await serveMetrics({ ...config, metrics, log }).catch(
     (cause: unknown) => {
-      const reason = cause instanceof Error ? cause.message : String(cause);
+      const reason = errorMessage(cause);
       throw new CannotStart(
         `Metrics cannot be served: ${reason}. Set SLIPWAY_METRICS_ADDRESS to an address of this machine and a free port, such as 127.0.0.1:9464.`,
         { cause },

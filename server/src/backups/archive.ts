@@ -7,6 +7,7 @@ import { ReadableStream as NodeWebStream } from "node:stream/web";
 import { createZstdCompress, createZstdDecompress } from "node:zlib";
 import { Decrypter, Encrypter } from "age-encryption";
 import { extract, pack, type Entry, type Pack } from "tar-stream";
+import { errorMessage } from "#lib/error-message.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 
 /** Adds a part to the archive that is written. */
@@ -157,7 +158,7 @@ async function* bytesOf(from: Readable): AsyncGenerator<Buffer> {
   try {
     yield* from as AsyncIterable<Buffer>;
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new CannotStart(`The backup cannot be read: ${why}.`, { cause: error });
   }
 }

@@ -2,6 +2,7 @@
 // backups with it; the private key is in a file that the operator keeps elsewhere.
 import { existsSync, readFileSync } from "node:fs";
 import { Encrypter, generateIdentity, identityToRecipient } from "age-encryption";
+import { errorMessage } from "#lib/error-message.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 
@@ -15,7 +16,7 @@ export async function makeBackupKey(
   try {
     writeFileSafely(file, `# public key: ${publicKey}\n${key}\n`);
   } catch (error) {
-    throw new CannotStart(`The key cannot be written: ${messageOf(error)}.`, { cause: error });
+    throw new CannotStart(`The key cannot be written: ${errorMessage(error)}.`, { cause: error });
   }
   return { file, publicKey };
 }
@@ -53,7 +54,7 @@ export function readPrivateKeys(file: string): readonly string[] {
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
-    throw new CannotStart(`The key file cannot be read: ${messageOf(error)}.`, { cause: error });
+    throw new CannotStart(`The key file cannot be read: ${errorMessage(error)}.`, { cause: error });
   }
   const lines = text.split("\n").map((line) => line.trim());
   const keys = lines.filter((line) => privateKey.test(line));
@@ -61,8 +62,4 @@ export function readPrivateKeys(file: string): readonly string[] {
   throw new CannotStart(
     `${file} holds no private key for backups: a line that begins with AGE-SECRET-KEY- (its content is not shown).`,
   );
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

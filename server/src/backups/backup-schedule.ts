@@ -2,6 +2,7 @@
 // `slipway backup` runs beside the platform, and older ones are removed after it has succeeded.
 // What is due is read from the folder, so that a restart neither skips nor repeats a backup.
 import { join } from "node:path";
+import { errorMessage } from "#lib/error-message.ts";
 import { runCommand } from "#lib/command.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
@@ -90,7 +91,7 @@ export function startBackupSchedule(
       if (!isDue) return;
       failure = await makeBackup(options, signal);
     } catch (error) {
-      failure = error instanceof Error ? error.message : String(error);
+      failure = errorMessage(error);
     }
     if (signal.aborted) return;
     if (failure === null) {

@@ -4,6 +4,7 @@ import { createReadStream, createWriteStream, existsSync } from "node:fs";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { errorMessage } from "#lib/error-message.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { errorCode } from "#lib/error-code.ts";
 import { renameSafely } from "#lib/write-file.ts";
@@ -39,7 +40,7 @@ export class LocalFolder implements BackupFolder {
     } catch (error) {
       await rm(unfinished, { force: true });
       if (error instanceof CannotStart || errorCode(error) === "") throw error;
-      const why = error instanceof Error ? error.message : String(error);
+      const why = errorMessage(error);
       throw new CannotStart(`The backup could not be written: ${why}.`, { cause: error });
     }
   }

@@ -5,6 +5,7 @@ import { addAbortListener } from "node:events";
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { errorMessage } from "#lib/error-message.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
@@ -165,7 +166,7 @@ async function unpack(
   tar.input.end();
   await tar.end.catch((error: unknown) => {
     signal.throwIfAborted();
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new CannotStart(`The files could not be unpacked: ${why}.`, { cause: error });
   });
 }

@@ -6,6 +6,7 @@ import { Transform, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { extract, type Entry } from "tar-stream";
 import { ZipFile } from "yazl";
+import { errorMessage } from "#lib/error-message.ts";
 import { sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { filesMax, storedPath } from "./sources/upload.ts";
@@ -181,7 +182,7 @@ function pathOf({ header: { name, type } }: Entry, files: ReadonlySet<string>): 
 function refusalOf(error: unknown): unknown {
   const isSystemError = error instanceof Error && "syscall" in error;
   if (error instanceof Fault || isSystemError) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = errorMessage(error);
   const why = text.slice(0, 300).replace(/\.$/, "");
   return new Fault("invalid", `The tar cannot be read: ${why}.`, { cause: error });
 }

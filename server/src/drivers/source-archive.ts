@@ -5,6 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { buildAgain } from "@slipway/contract/advice.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { isWritten, startTar, type Tar } from "#lib/tar.ts";
 import { BuildFailed, type BuildSource } from "./builder.ts";
 
@@ -53,7 +54,7 @@ export async function unpackSource(
 async function requireSuccess(tar: Tar, signal: AbortSignal): Promise<void> {
   await tar.end.catch((error: unknown) => {
     signal.throwIfAborted();
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorMessage(error);
     throw new BuildFailed(
       `The app's files could not be unpacked (${reason}). The operator has to check the disk; then ${buildAgain}.`,
       { cause: error },

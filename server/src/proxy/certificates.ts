@@ -6,6 +6,7 @@ import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createSecureContext, type SecureContext, type SecureContextOptions } from "node:tls";
+import { errorMessage } from "#lib/error-message.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import { errorCode } from "#lib/error-code.ts";
@@ -265,7 +266,7 @@ function pairOf(texts: CertificateTexts): Pair | string {
     const beginsAtMs = Date.parse(leaf.validFrom);
     return { texts, options, context, leaf, beginsAtMs, endsAtMs: Date.parse(leaf.validTo) };
   } catch (error) {
-    return `OpenSSL refuses it: ${error instanceof Error ? error.message : String(error)}`;
+    return `OpenSSL refuses it: ${errorMessage(error)}`;
   }
 }
 

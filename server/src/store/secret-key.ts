@@ -3,6 +3,7 @@
 // platform does not wait until somebody reads a secret.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { errorMessage } from "#lib/error-message.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { errorCode } from "#lib/error-code.ts";
 import { Sealer } from "#lib/seal.ts";
@@ -62,7 +63,7 @@ function readKeyFile(path: string): string[] | null {
     text = readFileSync(path, "utf8").trim();
   } catch (error) {
     if (errorCode(error) === "ENOENT") return null;
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new CannotStart(`The secret key cannot be read from ${path}: ${why}.`, { cause: error });
   }
   // The first key seals; the others only open what was sealed before a rotation.

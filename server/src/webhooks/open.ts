@@ -1,5 +1,6 @@
 // Opens webhooks, and the guard for every outgoing request.
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
@@ -65,7 +66,7 @@ function openGuard({ webhookAllow: allow, databaseUrl }: WebhookSettings): Outwa
       ownListeners: databaseUrl === null ? [] : listenerOf(databaseUrl),
     });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new CannotStart(`SLIPWAY_WEBHOOK_ALLOW cannot be used: ${why}`, { cause: error });
   }
 }

@@ -22,6 +22,7 @@ import {
   type EngineNetwork,
 } from "./engine-traces.ts";
 import { until } from "./until.ts";
+import { errorMessage } from "#lib/error-message.ts";
 
 const programs = ["dockerd", "docker", "containerd", "runc", "iptables", "ip", "setpriv"];
 /**
@@ -153,7 +154,7 @@ export async function startEngine(
   } catch (error) {
     const log = readFileSync(join(folder, "log"), "utf8").slice(-2000);
     await stop(failedEndWaitMs).catch(() => undefined);
-    const why = error instanceof Error ? error.message : String(error);
+    const why = errorMessage(error);
     throw new Error(`the engine of ${otherEngine ?? "Debian"} did not start (${why}): ${log}`, {
       cause: error,
     });

@@ -1,5 +1,6 @@
 // Sends budget notices: mail to owners, and posts to a budget's URL. Each stored notice is sent at
 // least once, by any process; a failed one is retried for some hours.
+import { errorMessage } from "#lib/error-message.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { Loop } from "#lib/loop.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
@@ -86,6 +87,6 @@ async function trySend(
     await mail.send({ to: target, subject, text });
     return null;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorMessage(error);
   }
 }

@@ -11,6 +11,7 @@ import { openPromise, type Entry, type ZipFile } from "yauzl";
 import type { FetchedSource, SourceRequest } from "#deploy/source.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import { isDiskFull, sizeText } from "#lib/disk-full.ts";
 import { errorCode } from "#lib/error-code.ts";
 
@@ -231,7 +232,7 @@ function isOfSystem(error: unknown): boolean {
 
 /** Why the zip cannot be unpacked, as part of a sentence. */
 function reasonOf(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
+  const text = errorMessage(error);
   // Only errors of the file system have a path, and here they are about names; see `isOfSystem`.
   const isContradiction = error instanceof Error && "path" in error;
   const reason = isContradiction ? "two of its names contradict each other" : text;

@@ -3,11 +3,12 @@ import { buildAgain } from "@slipway/contract/advice.ts";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { engineStatus, isUnreachable } from "./engine.ts";
 import { engineIsDown } from "./engine-outage.ts";
+import { errorMessage } from "#lib/error-message.ts";
 
 /** Explains the error of creating or starting a container. */
 export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
   if (error instanceof StartRefused) return error;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = errorMessage(error);
   const program = spec.entrypoint[0] ?? "the image's start command";
   const options = { cause: error };
   if (isUnreachable(error))
