@@ -24,8 +24,8 @@ export function callTimeout({ settings }: Live): Fault {
 }
 
 /**
- * The fault as the caller gets it. An app that takes calls of everybody tells them not why it cannot
- * be started: the reason may quote its log. The record of the call has it for the app's owner.
+ * The fault as the caller gets it. Callers of an app that takes calls without a token do not learn
+ * why it cannot be started: the reason may quote its log. The record of the call has it.
  */
 export function shownToCaller(fault: Fault, { settings }: Live): Fault {
   if (fault.code !== "start_failed" || !settings.disableAuth) return fault;
