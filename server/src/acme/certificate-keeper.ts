@@ -3,6 +3,7 @@
 // was, and requests nothing twice.
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import acme from "acme-client";
+import { errorMessage } from "#lib/error-message.ts";
 import { Gate } from "#lib/gate.ts";
 import { oneLine } from "#lib/one-line.ts";
 import { unlessAborted } from "#lib/unless-aborted.ts";
@@ -157,7 +158,7 @@ export class CertificateKeeper {
     const { name } = row;
     this.failures += 1;
     const isExpected = error instanceof AuthorityError;
-    const reason = oneLine(error instanceof Error ? error.message : String(error));
+    const reason = oneLine(errorMessage(error));
     const retryAfterMs = isExpected ? error.retryAfterMs : 0;
     const isRateLimited = isExpected && error.type === "rateLimited";
     const wait = { failures: row.failures + 1, isRateLimited, retryAfterMs };
