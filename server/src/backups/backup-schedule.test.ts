@@ -14,8 +14,10 @@ test("a backup is due when there is none, or the newest is old enough", () => {
   assert.equal(plan(["slipway-2026-03-09T12-00-01Z.age"]).lastMs, nowMs - 86_399_000);
 });
 
-test("a backup of a time to come does not keep the next from being made", () => {
-  assert.equal(plan(["slipway-2027-01-01T00-00-00Z.age"]).isDue, true);
+test("backups of a time to come neither keep the next from being made nor have it removed", () => {
+  const ahead = ["slipway-2027-01-01T00-00-00Z.age", "slipway-2027-01-02T00-00-00Z.age"];
+  assert.equal(plan(ahead).isDue, true);
+  assert.deepEqual(plan([...ahead, "slipway-2026-03-10T12-00-00Z.age"]).spare, []);
 });
 
 test("only the oldest of the schedule go, and what killed ones have left", () => {
@@ -26,6 +28,7 @@ test("only the oldest of the schedule go, and what killed ones have left", () =>
     "slipway-2026-03-04T00-00-00Z.age.unfinished-17",
     "monday.age",
     "slipway-mine.age",
+    "slipway-mine.age.unfinished-18",
   ];
   assert.deepEqual(plan(names).spare, [
     "slipway-2026-03-01T00-00-00Z.age",

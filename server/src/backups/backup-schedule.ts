@@ -43,8 +43,8 @@ const messageLengthMax = 1_000;
 /** Names sort by time. */
 const nameForm = /^slipway-(\d{4}-\d{2}-\d{2}T)(\d{2})-(\d{2})-(\d{2}Z)\.age$/;
 
-/** What a scheduled backup that was killed has left. */
-const unfinishedForm = /^slipway-.+\.age\.unfinished-\d+$/;
+/** A backup has such a name until it is complete, and leaves it when it is killed. */
+const unfinishedForm = /^(.+)\.unfinished-\d+$/;
 
 /** The name of a scheduled backup that begins now. */
 function scheduledName(nowMs: number): string {
@@ -58,6 +58,15 @@ function timeOfName(name: string): number | null {
 }
 
 /**
+ * Whether a scheduled backup that was killed has left this. A backup with a name of its own may be
+ * in progress: somebody makes it by hand.
+ */
+function isLeft(name: string): boolean {
+  const [, complete = ""] = unfinishedForm.exec(name) ?? [];
+  return timeOfName(complete) !== null;
+}
+
+/**
  * Whether a backup is due in a folder with these names, and what to remove after the next one.
  * Pure.
  */
@@ -65,13 +74,14 @@ export function planBackups(
   names: readonly string[],
   { nowMs, everyHours, kept }: { nowMs: number; everyHours: number; kept: number },
 ): { readonly lastMs: number | null; readonly isDue: boolean; readonly spare: readonly string[] } {
-  const own = names.filter((name) => timeOfName(name) !== null).toSorted();
-  // A machine whose clock was ahead has made names of a time to come, which count for nothing.
-  const past = own.map((name) => timeOfName(name) ?? 0).filter((ms) => ms <= nowMs);
-  const lastMs = past.at(-1) ?? null;
+  // A machine whose clock was ahead has made names of a time to come. Until then they neither count
+  // nor go: as the newest ones, they would have each backup that is made now removed.
+  const isPast = (name: string): boolean => (timeOfName(name) ?? Infinity) <= nowMs;
+  const past = names.filter(isPast).toSorted();
+  const lastMs = timeOfName(past.at(-1) ?? "");
   const isDue = lastMs === null || nowMs - lastMs >= everyHours * hourMs;
-  const older = own.slice(0, Math.max(0, own.length - kept));
-  return { lastMs, isDue, spare: [...older, ...names.filter((name) => unfinishedForm.test(name))] };
+  const older = past.slice(0, Math.max(0, past.length - kept));
+  return { lastMs, isDue, spare: [...older, ...names.filter(isLeft)] };
 }
 
 /** Starts and stops with the platform. */
