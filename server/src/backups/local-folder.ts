@@ -1,7 +1,7 @@
 // Keeps backups in a folder of this machine. A backup that is being written has another name until
 // it is complete and on the disk.
-import { createReadStream, createWriteStream, existsSync } from "node:fs";
-import { readdir, rm, stat } from "node:fs/promises";
+import { createReadStream, existsSync } from "node:fs";
+import { open, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { errorMessage } from "#lib/error-message.ts";
@@ -31,8 +31,10 @@ export class LocalFolder implements BackupFolder {
   async write(name: string, fill: (to: Writable) => Promise<void>): Promise<number> {
     const path = this.addressOf(name);
     const unfinished = `${path}.unfinished-${process.pid}`;
-    const to = createWriteStream(unfinished, { flags: "wx", mode: 0o600, flush: true });
     try {
+      // Opened before anything is read: a stream would report later, and to nobody, that it cannot.
+      await using file = await open(unfinished, "wx", 0o600);
+      const to = file.createWriteStream({ flush: true });
       await fill(to);
       await this.check(name);
       renameSafely(unfinished, path);
