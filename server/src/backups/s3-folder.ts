@@ -4,7 +4,9 @@ import { PassThrough, Readable, type Writable } from "node:stream";
 import type { ReadableStream as NodeWebStream } from "node:stream/web";
 import { S3mini, S3NetworkError, S3ServiceError, type UploadPart } from "s3mini";
 import { CannotStart } from "#lib/cannot-start.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { errorCode } from "#lib/error-code.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { BackupFolder } from "./backup-folder.ts";
 
@@ -19,7 +21,14 @@ export type S3Settings = {
 /** An object store takes at most 10,000 parts, some of them only if all have one length. */
 const partBytes = 32 * 1_048_576;
 const partsMax = 10_000;
-const partTries = 4;
+/** A server that is busy or starts again needs some seconds. */
+const partRetries: RetryPolicy = {
+  triesMax: 4,
+  firstMs: 1_000,
+  factor: 4,
+  msMax: 30_000,
+  jitter: 0.2,
+};
 /** How long a request may take; a part is small enough for a slow line. */
 const requestMs = 600_000;
 /** How long a whole backup may be read. */
@@ -31,10 +40,16 @@ export class S3Folder implements BackupFolder {
   readonly #prefix: string;
   readonly #client: S3mini;
   readonly #reader: S3mini;
+  readonly #clock: Clock;
 
   /** `prefix` is empty or ends with a slash. */
-  constructor(settings: S3Settings, { bucket, prefix }: { bucket: string; prefix: string }) {
+  constructor(
+    settings: S3Settings,
+    { bucket, prefix }: { bucket: string; prefix: string },
+    clock: Clock = systemClock,
+  ) {
     this.#bucket = bucket;
+    this.#clock = clock;
     this.#prefix = prefix;
     const client = (requestAbortTimeout: number): S3mini =>
       new S3mini({
@@ -60,10 +75,17 @@ export class S3Folder implements BackupFolder {
 
   async write(name: string, fill: (to: Writable) => Promise<void>): Promise<number> {
     const to = new PassThrough();
-    const uploading = this.#upload(this.#prefix + name, to).catch((error: unknown) => {
-      to.destroy(error instanceof Error ? error : undefined);
-      throw error;
+    // What is being written ends when its content cannot be read: nobody waits for the parts.
+    const ended = new AbortController();
+    to.once("close", () => {
+      if (!to.writableFinished) ended.abort();
     });
+    const uploading = this.#upload(this.#prefix + name, to, ended.signal).catch(
+      (error: unknown) => {
+        to.destroy(error instanceof Error ? error : undefined);
+        throw error;
+      },
+    );
     const [uploaded, filled] = await Promise.allSettled([uploading, fill(to)]);
     if (filled.status === "rejected") throw filled.reason;
     if (uploaded.status === "rejected") throw uploaded.reason;
@@ -88,7 +110,7 @@ export class S3Folder implements BackupFolder {
     await this.#asked(() => this.#client.deleteObject(this.#prefix + name));
   }
 
-  async #upload(key: string, from: Readable): Promise<number> {
+  async #upload(key: string, from: Readable, signal: AbortSignal): Promise<number> {
     const uploadId = await this.#asked(() => this.#client.getMultipartUploadId(key));
     try {
       const parts: UploadPart[] = [];
@@ -96,7 +118,8 @@ export class S3Folder implements BackupFolder {
       for await (const part of partsOf(from)) {
         if (parts.length === partsMax)
           throw new CannotStart("The backup is too large for an object of 10,000 parts of 32 MiB.");
-        parts.push(await this.#uploadPart({ key, uploadId, part, number: parts.length + 1 }));
+        const number = parts.length + 1;
+        parts.push(await this.#uploadPart({ key, uploadId, part, number }, signal));
         bytes += part.length;
       }
       await this.#asked(() => this.#client.completeMultipartUpload(key, uploadId, parts));
@@ -109,20 +132,28 @@ export class S3Folder implements BackupFolder {
   }
 
   /** A server may be busy for a moment: that is no reason to begin a long upload again. */
-  async #uploadPart(upload: {
-    readonly key: string;
-    readonly uploadId: string;
-    readonly part: Buffer;
-    readonly number: number;
-  }): Promise<UploadPart> {
+  async #uploadPart(
+    upload: {
+      readonly key: string;
+      readonly uploadId: string;
+      readonly part: Buffer;
+      readonly number: number;
+    },
+    signal: AbortSignal,
+  ): Promise<UploadPart> {
     const { key, uploadId, part, number } = upload;
-    for (let tries = 1; ; tries++) {
-      try {
-        return await this.#asked(() => this.#client.uploadPart(key, uploadId, part, number));
-      } catch (error) {
-        if (tries >= partTries) throw error;
-      }
-    }
+    let failure: unknown;
+    const options = {
+      ...partRetries,
+      clock: this.#clock,
+      signal,
+      onFailure: (error: unknown) => (failure = error),
+    };
+    const uploaded = await retry(options, () =>
+      this.#asked(() => this.#client.uploadPart(key, uploadId, part, number)),
+    );
+    if (uploaded === undefined) throw failure ?? signal.reason;
+    return uploaded;
   }
 
   /** Throws `CannotStart` with the server's reason, which holds no secret. */
