@@ -42,7 +42,9 @@ export class Health {
    * wait it stays so: calls go on, and then wait for the next platform.
    */
   serve(lifecycle: Lifecycle, canWait: () => boolean): void {
-    lifecycle.onClose("health", () => void (this.#isServing = canWait()));
+    lifecycle.onClose("health", () => {
+      this.#isServing = canWait();
+    });
     this.#isServing = true;
   }
 

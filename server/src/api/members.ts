@@ -86,11 +86,12 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
       const { token, name, password } = bodyOf(call);
       // The route is public. With a token, the person who is signed in accepts.
       const hasToken = call.request.headers.authorization !== undefined;
+      const caller = hasToken ? await authenticate(call.request, tokens) : null;
       return await invitations.accept({
         secret: new Secret(String(token)),
         name: name === null ? null : String(name),
         password: password === null ? null : new Secret(String(password)),
-        caller: hasToken ? await authenticate(call.request, tokens) : null,
+        caller,
         by: call.by,
       });
     },

@@ -5,6 +5,7 @@ import {
   FieldReader,
   fieldLinesForm,
   fieldList,
+  linesWithout,
   valueCharacters,
   type FieldKind,
 } from "./fields.ts";
@@ -80,14 +81,12 @@ export class AnswerHead extends FieldReader {
     const neverHasBody = isInterim || status === 204;
     // An answer that never has a body must not have a Content-Length (RFC 9110, 8.6).
     const isLengthForbidden = neverHasBody && this.bodyBytes !== -1;
-    const clientText = isLengthForbidden ? linesWithout(passed, "content-length") : passed;
+    const clientText = isLengthForbidden ? linesWithout(passed, lengthName) : passed;
     this.text = isHttp10 ? `HTTP/1.1${clientText.slice(http10.length)}` : clientText;
-    this.body = request.isHead || neverHasBody || status === 304 ? "none" : this.#bodyOf();
-    this.keepsOpen =
-      !isHttp10 &&
-      this.body !== "close" &&
-      (this.nominated === null || !this.nominated.has("close")) &&
-      !this.#closes;
+    const hasNoBody = request.isHead || neverHasBody || status === 304;
+    this.body = hasNoBody ? "none" : this.#bodyOf();
+    const saysClose = this.#closes || this.nominated?.has("close") === true;
+    this.keepsOpen = !isHttp10 && !saysClose && this.body !== "close";
     if (this.#isChunked) this.#checkCoding(isHttp10 || neverHasBody);
     if (status === 101 && !request.isUpgrade)
       this.problem = "the replica switched protocols without being asked";
@@ -214,19 +213,14 @@ function isTrailer(name: string): boolean {
 
 const headOnlyName = /^(?:content-(?:encoding|type|range)|cache-control|set-cookie|location)$/i;
 
+const lengthName = new Set(["content-length"]);
+
 function isLength(name: string): boolean {
   return fieldKind(name) === "content-length";
 }
 
 function digit(text: string, offset: number): number {
   return text.charCodeAt(offset) - codeOfZero;
-}
-
-function linesWithout(lines: string, lowerName: string): string {
-  return lines
-    .split("\r\n")
-    .filter((line) => line.slice(0, line.indexOf(":")).toLowerCase() !== lowerName)
-    .join("\r\n");
 }
 
 function idleSecondsOf(value: string): number {

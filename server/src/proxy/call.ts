@@ -285,13 +285,15 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     // A call with `mayStart` belongs to a run, and gives up after the last try, while a plain call
     // moves on: each start of a run is recorded, and later the whole run is tried again.
     const isLastTry = this.#tries >= triesMax;
-    if (loss.kind === "unreachable" && !(isLastTry && mayStart !== null)) {
+    const givesUp = isLastTry && mayStart !== null;
+    if (loss.kind === "unreachable" && !givesUp) {
       this.#app.move(this);
       return true;
     }
     if (isLastTry) return false;
     const isIdleRace = this.#isReused && !loss.hasAnswered && loss.kind === "closed";
-    if (!isIdleRace || this.requestBytes > 0 || !repeatableMethods.has(method)) return false;
+    const isRepeatable = this.requestBytes === 0 && repeatableMethods.has(method);
+    if (!isIdleRace || !isRepeatable) return false;
     this.#tries++;
     this.#isReused = false;
     const requestKind = { isHead: method === "HEAD", isUpgrade: false };

@@ -161,7 +161,7 @@ export abstract class FieldReader {
       at = lineEnd;
     }
     if (uncopiedFrom < end) passed += text.slice(uncopiedFrom, end);
-    return this.nominated === null ? passed : withoutLines(passed, this.nominated);
+    return this.nominated === null ? passed : linesWithout(passed, this.nominated);
   }
 
   /**
@@ -176,7 +176,7 @@ export abstract class FieldReader {
       const kind = fieldKind(name);
       if (kind === "pass" || this.take(kind, value)) passed += `${name}: ${value}\r\n`;
     }
-    return this.nominated === null ? passed : withoutLines(passed, this.nominated);
+    return this.nominated === null ? passed : linesWithout(passed, this.nominated);
   }
 
   /** Records the names in a `Connection` field. */
@@ -196,10 +196,11 @@ export abstract class FieldReader {
 const neverRemoved = new Set(["content-length", "transfer-encoding", "host", "authorization"]);
 
 /** Removes the lines with the given lower-case names. */
-function withoutLines(lines: string, names: ReadonlySet<string>): string {
-  const remaining = lines
-    .split("\r\n")
-    .filter((line) => !names.has(line.slice(0, line.indexOf(":")).toLowerCase()));
+export function linesWithout(lines: string, names: ReadonlySet<string>): string {
+  const remaining = lines.split("\r\n").filter((line) => {
+    const name = line.slice(0, line.indexOf(":"));
+    return !names.has(name.toLowerCase());
+  });
   return remaining.join("\r\n");
 }
 

@@ -77,7 +77,10 @@ type Answered = {
 };
 
 function answer(stream: ServerHttp2Stream, { method, request, response }: Answered): void {
-  if (stream.closed || stream.destroyed) return void request.destroy();
+  if (stream.closed || stream.destroyed) {
+    request.destroy();
+    return;
+  }
   const { statusCode = 500, rawHeaders } = response;
   const hasNoBody = method === "HEAD" || statusCode === 204 || statusCode === 304;
   stream.respond({ ...http2Fields(rawHeaders), ":status": statusCode }, { endStream: hasNoBody });

@@ -159,7 +159,9 @@ class Http2Connection extends Timed {
   #watch(stream: ServerHttp2Stream): void {
     this.#streams++;
     this.#openStreams++;
-    stream.once("close", () => this.#openStreams--);
+    stream.once("close", () => {
+      this.#openStreams--;
+    });
     // The events `aborted` and `close` tell of every error.
     stream.on("error", () => undefined);
     // Whenever bytes leave, this timeout begins again.

@@ -92,7 +92,8 @@ export function sendRefusal(
   if (response.destroyed) return;
   const { req: request } = response;
   const { status, fields, body } = refusalOf(fault, runId);
-  fields.push(...(parts.added ?? nothingAdded).list);
+  const added = parts.added ?? nothingAdded;
+  fields.push(...added.list);
   if (isAllRead(request)) {
     response.writeHead(status, fields);
     response.end(body);

@@ -16,7 +16,8 @@ export class ReleaseTally {
   count(outcome: CallOutcome, status: number | null, nowMs: number): void {
     if (outcome === "client_gone") return;
     this.calls++;
-    if (outcome !== "cut" && (status === null || status < 500)) return;
+    const isServerError = status !== null && status >= 500;
+    if (outcome !== "cut" && !isServerError) return;
     this.failures++;
     const second = Math.floor(nowMs / 1000);
     if (second === this.#lastSecond) return;

@@ -107,7 +107,9 @@ export function forwardingTo(parts: ForwardingParts, bytesMax: number): Forwardi
     const sealed = secret === null ? null : new Secret(secret);
     webhooks.outbox.post({ ...answer, contentFields, statusCode: status, secret: sealed });
   };
-  lifecycle.onClose("answers that are decoded", async () => void (await Promise.all(decoding)));
+  lifecycle.onClose("answers that are decoded", async () => {
+    await Promise.all(decoding);
+  });
   return {
     bytesMax,
     check(url) {

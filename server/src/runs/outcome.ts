@@ -120,7 +120,8 @@ function outcomeOfAnswer(
   const { status, contentType, contentFields = null, body, bodyBytes } = answer;
   const isSuccess = status >= 200 && status <= 299;
   const reason = isSuccess ? null : `The app answered with status ${status}${messageIn(answer)}.`;
-  if (!isSuccess && !run.isCancelled && (status >= 500 || passingStatuses.has(status))) {
+  const mayPass = status >= 500 || passingStatuses.has(status);
+  if (!isSuccess && !run.isCancelled && mayPass) {
     const again = retried(run, { statusCode: status, reason }, random);
     if (again !== null) return again;
   }
@@ -212,8 +213,8 @@ function messageIn({
   if (contentType?.startsWith("application/json") !== true) return "";
   try {
     const value: unknown = JSON.parse(body.toString());
-    const message =
-      typeof value === "object" && value !== null && "message" in value ? value.message : undefined;
+    const hasMessage = typeof value === "object" && value !== null && "message" in value;
+    const message = hasMessage ? value.message : undefined;
     if (typeof message !== "string" || message === "") return "";
     // The sentence ends with a period of its own.
     const text = message.replaceAll(unprintable, " ").replace(/[.\s]+$/, "");

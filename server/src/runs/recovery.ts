@@ -1,6 +1,7 @@
 // Recovers a run that was running when its platform was lost. If the replica keeps the answer, it
 // is fetched from there, however long the function still takes; if the replica never got the call,
 // it is sent again; otherwise the app's policy decides.
+import type { ReplicaId } from "#lib/ids.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { ActiveRun } from "./active-run.ts";
 import type { ExecutionParts } from "./execution.ts";
@@ -83,10 +84,9 @@ export class Recovery implements ActiveRun {
       }
       // The row also covers a replica that ended before this platform started. A run whose replica
       // has dropped its answer is not sent again because of the reclaim.
-      const isReclaimed =
-        replicaId !== null &&
-        ending !== forgotten &&
-        (replica?.isReclaimed === true || this.#parts.scheduler.isReclaimed(replicaId));
+      const wasReclaimed = (id: ReplicaId): boolean =>
+        replica?.isReclaimed === true || this.#parts.scheduler.isReclaimed(id);
+      const isReclaimed = replicaId !== null && ending !== forgotten && wasReclaimed(replicaId);
       const facts = { attempt, isCancelled: this.#isCancelled, isReclaimed };
       // The row counts the interrupted attempt already. If the outcome does not count it, the
       // number is that before the attempt.

@@ -80,7 +80,8 @@ export async function listRuns(db: Db, appId: AppId, query: RunsWanted): Promise
   const runs = sql`(select ${runColumns} from runs where ${whereRun} order by accepted_at desc, id desc limit ${limit})`;
   const calls = sql`(select ${callColumns} from calls where ${whereCall} order by received_at desc, id desc limit ${limit})`;
   // A plain call is stored only after its end.
-  const hasCalls = !asyncOnly && (status === null || isFinal(status));
+  const mayBeOfCall = status === null || isFinal(status);
+  const hasCalls = mayBeOfCall && !asyncOnly;
   const both = hasCalls ? sql`${runs} union all ${calls}` : runs;
   const { rows } = await shown(both, limit).execute(db);
   return rows;

@@ -115,15 +115,15 @@ export class RunStore {
   /** Inserts new runs. They are accepted once this resolves, or once `tx` is committed. */
   async insert(runs: readonly NewRun[], tx: Db = this.#db): Promise<void> {
     const column = <Value>(pick: (run: NewRun) => Value): Value[] => runs.map(pick);
+    const largeRuns = runs.filter(hasLargeBody);
+    const largeRows = largeRuns.map((run) => sql`(${run.runId}::uuid, ${run.body}::bytea)`);
     // The list `values` must not be empty, so it begins with a row of nulls, which matches no run.
-    const large = runs
-      .filter(hasLargeBody)
-      .map((run) => sql`(${run.runId}::uuid, ${run.body}::bytea)`);
+    const rowOfNulls = sql`(null::uuid, null::bytea)`;
     // A held run begins as queued, with a lease of epoch 1. Another run is pending: it has no
     // lease, and its epoch is 0.
     await sql`
       with large (id, body) as (
-        values ${sql.join([sql`(null::uuid, null::bytea)`, ...large])}
+        values ${sql.join([rowOfNulls, ...largeRows])}
       ), given as (
         select * from unnest(
           ${column((run) => run.runId)}::uuid[], ${column((run) => run.projectId)}::text[],
@@ -371,17 +371,7 @@ export class RunStore {
 
   async #keepResults(ended: readonly RunEnd[], tx: Db): Promise<void> {
     const values = ended.flatMap(({ runId, result }) =>
-      result === null
-        ? []
-        : {
-            run_id: runId,
-            status_code: result.status,
-            content_type: result.contentType,
-            content_fields: result.contentFields ? toJson(result.contentFields) : null,
-            body: result.body,
-            body_bytes: result.bodyBytes,
-            created_at: sql<Date>`clock_timestamp()`,
-          },
+      result === null ? [] : rowOfResult(runId, result),
     );
     if (values.length > 0) await tx.insertInto("run_results").values(values).execute();
   }
@@ -416,13 +406,13 @@ export function dueRunsOf(appId: AppId) {
 export const interruptedRuns = { where: sql`state = 'running'`, order: sql`lease_until` };
 
 /** Whether `run-states.ts` allows the run to move from its state to the given final state. */
-const mayBecomeGiven = sql<boolean>`(${sql.join(
-  finalStates.map(
-    (to) =>
-      sql`(given.state = ${sql.lit(to)} and runs.state in (${sql.join(runStatesBefore(to).map((from) => sql.lit(from)))}))`,
-  ),
-  sql` or `,
-)})`;
+const mayBecomeGiven = sql<boolean>`(${sql.join(finalStates.map(isMoveTo), sql` or `)})`;
+
+/** Whether the run is given the state `to`, and may move to it. */
+function isMoveTo(to: FinalState): RawBuilder<unknown> {
+  const statesBefore = sql.join(runStatesBefore(to).map((from) => sql.lit(from)));
+  return sql`(given.state = ${sql.lit(to)} and runs.state in (${statesBefore}))`;
+}
 
 /**
  * The assignments for a run that loses its holder: the run becomes pending again, or cancelled if
@@ -450,6 +440,19 @@ function pendingOrCancelled(
 function requestDeletion(changed: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     deleted as (delete from run_requests using ${changed} as gone where run_id = gone.id and gone.state = 'cancelled')`;
+}
+
+function rowOfResult(runId: RunId, result: NonNullable<RunEnd["result"]>) {
+  const { contentFields } = result;
+  return {
+    run_id: runId,
+    status_code: result.status,
+    content_type: result.contentType,
+    content_fields: contentFields ? toJson(contentFields) : null,
+    body: result.body,
+    body_bytes: result.bodyBytes,
+    created_at: sql<Date>`clock_timestamp()`,
+  };
 }
 
 function hasLargeBody({ body }: NewRun): boolean {

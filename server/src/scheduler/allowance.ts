@@ -93,8 +93,8 @@ export function beyondLimits(
 /** Why a replica with this many GPUs can never start; undefined: it can. */
 export function neverFits({ name, gpusMax }: ReplicaLimits, gpusEach: number): string | undefined {
   if (gpusMax === null || gpusEach <= gpusMax) return undefined;
-  const allowed =
-    gpusMax === 0 ? "no GPUs" : `the project ${gpusMax} GPU${gpusMax === 1 ? "" : "s"}`;
+  const noun = gpusMax === 1 ? "GPU" : "GPUs";
+  const allowed = gpusMax === 0 ? "no GPUs" : `the project ${gpusMax} ${noun}`;
   return `${name} allows ${allowed}, and a replica of the app needs ${gpusEach}. Request fewer (gpuCount, compute), or ask the operator for another plan.`;
 }
 
@@ -103,8 +103,8 @@ export function heldBackReason(
   { name, replicasMax, gpusMax }: ReplicaLimits,
   counted: readonly CountedReplica[],
 ): string {
-  const isReplicaLimit =
-    gpusMax === null || (replicasMax !== null && counted.length >= replicasMax);
+  const areReplicasUsed = replicasMax !== null && counted.length >= replicasMax;
+  const isReplicaLimit = gpusMax === null || areReplicasUsed;
   const max = isReplicaLimit ? (replicasMax ?? 0) : gpusMax;
   const what = isReplicaLimit ? "replica" : "GPU";
   const which = max === 1 ? `1 ${what}, which is` : `${max} ${what}s, which are`;

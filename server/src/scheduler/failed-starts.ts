@@ -40,7 +40,8 @@ export class FailedStarts {
     const isLive = route?.live?.releaseId === releaseId;
     const isRolledOut = route?.rollOut?.release.releaseId === releaseId;
     // A replica of a release that is not served says nothing about the served releases.
-    if (state === undefined || (!isLive && !isRolledOut)) return;
+    const isServed = isLive || isRolledOut;
+    if (state === undefined || !isServed) return;
     const failure: Failure = {
       releaseId,
       beganAtMs,

@@ -157,12 +157,13 @@ function mayExchange(
   const drained = new Set(exchange?.drains.map(({ replicaId }) => replicaId));
   const exchanged = counted.filter(({ replicaId }) => drained.has(replicaId));
   if (exchanged.length === 0) return false;
+  const exchangedGpus = exchanged.reduce((sum, { gpus }) => sum + gpus, 0);
   // What counts once the exchange has drained its replica.
   const after = {
     counted: counted.filter(({ replicaId }) => !drained.has(replicaId)),
     leaving: {
       replicas: leaving.replicas + exchanged.length,
-      gpus: exchanged.reduce((sum, { gpus }) => sum + gpus, leaving.gpus),
+      gpus: leaving.gpus + exchangedGpus,
     },
   };
   return rules.slotsLeft(limits, after, gpusEach) > 0;

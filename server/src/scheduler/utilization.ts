@@ -68,14 +68,14 @@ export class Utilization {
     for (const [appId, replicas] of Map.groupBy(wanted, (replica) => replica.appId)) {
       const intervalSeconds = settingsOf(appId)?.evaluationIntervalSeconds ?? 0;
       const fromMs = measured.atMs - intervalSeconds * 1000;
-      const earlier = (this.#periods.get(appId) ?? []).filter((period) => period.atMs > fromMs);
+      const known = this.#periods.get(appId) ?? [];
+      const earlier = known.filter((period) => period.atMs > fromMs);
       const period = this.#period(replicas, measured, earlier.at(-1)?.atMs);
       periods.set(appId, period === null ? earlier : [...earlier, period]);
     }
     this.#periods = periods;
-    this.#measured = new Set(
-      wanted.map(({ replicaId }) => replicaId).filter((replicaId) => measured.uses.has(replicaId)),
-    );
+    const wantedIds = wanted.map(({ replicaId }) => replicaId);
+    this.#measured = new Set(wantedIds.filter((replicaId) => measured.uses.has(replicaId)));
   }
 
   /**

@@ -134,8 +134,9 @@ export class VolumeUploads {
    */
   async receivePart(key: string, number: number, arriving: ArrivingPart): Promise<string> {
     const upload = await store.uploadByKey(this.#options.db, hashOfKey(key));
-    // Written so that a number that is not one (NaN) is refused too.
-    if (upload === undefined || !(number >= 1 && number <= upload.partCount))
+    // No range has NaN, so it is refused too.
+    const isPart = upload !== undefined && number >= 1 && number <= upload.partCount;
+    if (!isPart)
       throw new Fault(
         "not_found",
         "There is no part of an upload with this address, or its time is over.",
