@@ -206,8 +206,10 @@ export class TokenCheck {
   ): void {
     this.#changes += 1;
     this.#refused.clear();
-    const isAffected = (caller: Caller): boolean =>
-      isOfKind(caller) && (id === null || idOf(caller) === id);
+    const isAffected = (caller: Caller): boolean => {
+      if (!isOfKind(caller)) return false;
+      return id === null || idOf(caller) === id;
+    };
     for (const [token, { caller }] of this.#known.entries())
       if (isAffected(caller)) this.#known.delete(token);
     if (!hasChanged) return;

@@ -145,10 +145,9 @@ function claimsOf({ kind, account_id: account, project_id: projectId }: SignedCo
 function expiryOf(wish: TokenWish, nowMs: number): Date | null {
   if (wish.kind !== "inference") return wish.expiresAt;
   // Whole seconds, since the token's claim has no smaller unit.
-  return (
-    wish.expiresAt ??
-    new Date(Math.floor(nowMs / 1000) * 1000 + inferenceYears * secondsPerYear * 1000)
-  );
+  const nowSeconds = Math.floor(nowMs / 1000);
+  const endSeconds = nowSeconds + inferenceYears * secondsPerYear;
+  return wish.expiresAt ?? new Date(endSeconds * 1000);
 }
 
 /** Whole seconds since 1970, as in JWTs. */

@@ -238,13 +238,13 @@ function readFields(
  */
 function fromText(field: Field, value: unknown): unknown {
   if (typeof value !== "string") return value;
-  if (field.kind === "boolean" && (value === "true" || value === "false")) return value === "true";
+  if (field.kind === "boolean" && value === "true") return true;
+  if (field.kind === "boolean" && value === "false") return false;
+  const takesNumber = field.kind === "integer" || field.kind === "number";
   // `Number` alone would also take texts such as 1e3, 0x10 and a space. A number of 15 digits is
   // still exact.
-  const isNumber =
-    (field.kind === "integer" || field.kind === "number") &&
-    /^-?\d{1,15}(?:\.\d{1,15})?$/.test(value);
-  return isNumber ? Number(value) : value;
+  const isNumber = /^-?\d{1,15}(?:\.\d{1,15})?$/.test(value);
+  return takesNumber && isNumber ? Number(value) : value;
 }
 
 /** The refusal of an unknown name. It suggests a similar one, or else lists all. */

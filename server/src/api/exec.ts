@@ -215,7 +215,9 @@ function watchClient(client: WebSocket, session: ExecSession, { call, parts }: E
   stopping.addEventListener("abort", onStopping);
   if (stopping.aborted) onStopping();
   client
-    .on("pong", () => (isAlive = true))
+    .on("pong", () => {
+      isAlive = true;
+    })
     .on("error", () => undefined)
     .on("close", () => {
       watch.stop();

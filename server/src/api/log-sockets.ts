@@ -269,7 +269,9 @@ export class LogSockets {
       cancel = clock.after(pingEveryMs, checkClient);
     };
     cancel = clock.after(pingEveryMs, checkClient);
-    client.on("pong", () => (isAlive = true));
+    client.on("pong", () => {
+      isAlive = true;
+    });
     return () => cancel();
   }
 

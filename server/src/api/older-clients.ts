@@ -32,7 +32,8 @@ export function queryOnce(
     } else if (value === expected) {
       ignored.push(name);
     } else {
-      const allowed = `${expected}, as in the ${name === repeatedProject ? "path" : "body"}`;
+      const other = name === repeatedProject ? "path" : "body";
+      const allowed = `${expected}, as in the ${other}`;
       throw refused({ field: `${name} in the query`, given: value, allowed });
     }
   }

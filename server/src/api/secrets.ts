@@ -18,8 +18,10 @@ export function secretHandlers({ secrets }: HandlerParts) {
       restarts,
     });
     const { changed, restarted, warnings } = replaced;
-    const changedText = `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed`;
-    const restartedText = `${restarted} ${restarted === 1 ? "app is" : "apps are"} restarted, one replica after the other`;
+    const secretsWere = changed === 1 ? "secret was" : "secrets were";
+    const appsAre = restarted === 1 ? "app is" : "apps are";
+    const changedText = `${changed} ${secretsWere} changed`;
+    const restartedText = `${restarted} ${appsAre} restarted, one replica after the other`;
     const message = restarts
       ? `${changedText}; ${restartedText}.`
       : `${changedText}; replicas see the change when they start.`;

@@ -128,7 +128,8 @@ function latest(row: RunRow): Date {
     row.cancel_requested_at,
     row.ended_at,
   ];
-  return new Date(Math.max(...times.map((time) => time?.getTime() ?? 0)));
+  const timesMs = times.map((time) => time?.getTime() ?? 0);
+  return new Date(Math.max(...timesMs));
 }
 
 function text(time: Date | null): string | null {

@@ -125,8 +125,8 @@ function table({ caption, head, rows, texts, sum }: Table): string {
     return `<tr>${markup.join("")}</tr>`;
   };
   // The sum stands in the last column, after empty cells.
-  const foot =
-    sum === null ? "" : `<tfoot>${row([...head.slice(1).map(() => ""), sum], "td")}</tfoot>`;
+  const emptyCells = head.slice(1).map(() => "");
+  const foot = sum === null ? "" : `<tfoot>${row([...emptyCells, sum], "td")}</tfoot>`;
   const body = rows.map((cells) => row(cells, "td")).join("");
   return `<table><caption>${escaped(caption)}</caption><thead>${row(head, "th")}</thead><tbody>${body}</tbody>${foot}</table>`;
 }

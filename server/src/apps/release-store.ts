@@ -107,7 +107,8 @@ export async function readRelease(
   { isLocked = false }: { readonly isLocked?: boolean } = {},
 ): Promise<ReleaseRow | undefined> {
   const query = releasesOf(db, appId).where("number", "=", number);
-  return await (isLocked ? query.forUpdate() : query).executeTakeFirst();
+  const reading = isLocked ? query.forUpdate() : query;
+  return await reading.executeTakeFirst();
 }
 
 /** The artifact of a release, as a driver starts it. */

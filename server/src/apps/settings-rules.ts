@@ -43,8 +43,8 @@ export function checkRules(settings: AppSettings, context: RulesContext): Checke
 function checkReplicas(settings: AppSettings, { source, isComplete }: RulesContext): void {
   const max = source("maxReplicaCount");
   // The repository's file may still set a higher maximum.
-  if (settings.minReplicaCount <= settings.maxReplicaCount || (max === undefined && !isComplete))
-    return;
+  const mayRise = max === undefined && !isComplete;
+  if (settings.minReplicaCount <= settings.maxReplicaCount || mayRise) return;
   const path = source("minReplicaCount")?.path ?? "minReplicaCount";
   const limit = `${max?.path ?? "maxReplicaCount"}, which is ${settings.maxReplicaCount}`;
   const byDefault = max === undefined ? " by default" : "";

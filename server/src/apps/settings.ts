@@ -236,8 +236,8 @@ class GivenValues {
     if (source === undefined) return undefined;
     const row = appFields[name];
     const value = source.isBody ? source.value : tolerated(name, source.value);
-    const isKnown =
-      name !== "provider" || (typeof value === "string" && this.#input.providers.includes(value));
+    const isProvider = typeof value === "string" && this.#input.providers.includes(value);
+    const isKnown = name !== "provider" || isProvider;
     if (!isKnown || !fieldSchema(row).safeParse(value).success) {
       const allowed =
         name === "provider" ? `one of ${this.#input.providers.join(", ")}` : allowedText(row);

@@ -65,10 +65,8 @@ function pendingOf(now: AppSettings, wanted: Omit<ReadLayers, "isComplete">): Pa
     const { settings } = resolveFiles({ ...wanted, isComplete: true });
     const names = settingNames.filter((name) => {
       const { change } = appFields[name];
-      return (
-        (change === "replica" || change === "build") &&
-        !isDeepStrictEqual(settings[name], now[name])
-      );
+      const isLive = change !== "replica" && change !== "build";
+      return !isLive && !isDeepStrictEqual(settings[name], now[name]);
     });
     return Object.fromEntries(names.map((name) => [name, settings[name]]));
   } catch (error) {

@@ -29,12 +29,15 @@ export function readInstant(text: string): Instant | null {
   // A day that its month does not have is read as one of the next month, so the text differs.
   const dayMs = Date.parse(`${date}T00:00:00Z`);
   if (Number.isNaN(dayMs) || new Date(dayMs).toISOString().slice(0, 10) !== date) return null;
-  const offsetMs = (offsetHours * 60 + offsetMinutes) * 60_000 * (sign === "-" ? -1 : 1);
-  const ms =
-    dayMs + (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1_000 - offsetMs;
+  const offsetSign = sign === "-" ? -1 : 1;
+  const offsetMs = offsetSign * (offsetHours * 60 + offsetMinutes) * 60_000;
+  const minuteOfDay = Number(hour) * 60 + Number(minute);
+  const ms = dayMs + minuteOfDay * 60_000 + Number(second) * 1_000 - offsetMs;
   const micros = BigInt(ms) * 1_000n;
-  if (second !== "60")
-    return { micros: micros + BigInt(fraction.slice(0, 6).padEnd(6, "0")), rest: restOf(fraction) };
+  if (second !== "60") {
+    const microsOfSecond = BigInt(fraction.slice(0, 6).padEnd(6, "0"));
+    return { micros: micros + microsOfSecond, rest: restOf(fraction) };
+  }
   // With the second 60, `ms` is already the start of the next minute.
   return isBeginOfMonth(ms) ? { micros, rest: "" } : null;
 }

@@ -95,6 +95,7 @@ function otherApp({ names, canBuildDockerfiles }: AppWithoutMain): string | null
 }
 
 function listed(names: readonly string[]): string {
+  const listedNames = names.slice(0, shownMax).join(", ");
   const others = names.length - shownMax;
-  return names.slice(0, shownMax).join(", ") + (others > 0 ? ` and ${others} more` : "");
+  return others > 0 ? `${listedNames} and ${others} more` : listedNames;
 }

@@ -31,11 +31,13 @@ function editDistance(a: string, b: string): number {
   for (let i = 1; i <= left.length; i++) {
     const next = [i];
     for (let j = 1; j <= right.length; j++) {
-      const change = (row[j - 1] ?? 0) + (left[i - 1] === right[j - 1] ? 0 : 1);
+      const isSame = left[i - 1] === right[j - 1];
+      const change = (row[j - 1] ?? 0) + (isSame ? 0 : 1);
       const isSwap = i > 1 && j > 1 && left[i - 1] === right[j - 2] && left[i - 2] === right[j - 1];
       const swap = isSwap ? (before[j - 2] ?? 0) + 1 : Infinity;
-      // The last edit is a character left out, one put in, one changed, or two swapped.
-      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, change, swap));
+      const omission = (row[j] ?? 0) + 1;
+      const insertion = (next[j - 1] ?? 0) + 1;
+      next.push(Math.min(omission, insertion, change, swap));
     }
     before = row;
     row = next;

@@ -85,7 +85,8 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
     });
     child.on("exit", (code, signal) => {
       // A shell without a code was killed itself: 137 stands for SIGKILL.
-      finish({ kind: "exited", exitCode: code ?? (signal === null ? 1 : 137) });
+      const codeOfKill = signal === null ? 1 : 137;
+      finish({ kind: "exited", exitCode: code ?? codeOfKill });
       cancelClose = clock.after(closeWaitMs, () => {
         child.stdout?.destroy();
         child.stderr?.destroy();

@@ -64,5 +64,7 @@ export async function withoutCodings(
  * bytes are a multiple of 31. Some apps send `deflate` without it, against the standard.
  */
 function isZlib(bytes: Buffer): boolean {
-  return bytes.length >= 2 && ((bytes[0] ?? 0) & 0x0f) === 8 && bytes.readUInt16BE(0) % 31 === 0;
+  if (bytes.length < 2) return false;
+  const lowBits = bytes.readUInt8(0) & 0x0f;
+  return lowBits === 8 && bytes.readUInt16BE(0) % 31 === 0;
 }

@@ -14,5 +14,6 @@ const formula = /^(?:'|[\t\r\n]|[\s\p{Cf}\p{Cc}]*[=+\-@\uff1d\uff0b\uff0d\uff20\
  */
 export function csvText(text: string): string {
   const safe = formula.test(text) ? `'${text}` : text;
-  return safe === "" || /[",\r\n']|^\s|\s$/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  const needsQuotes = safe === "" || /[",\r\n']|^\s|\s$/.test(safe);
+  return needsQuotes ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

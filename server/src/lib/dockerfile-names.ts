@@ -15,13 +15,18 @@ const otherFile =
  * first.
  */
 export function dockerfilesAmong(paths: readonly string[]): string[] {
-  return paths
-    .filter((path) => form.test(path) && !otherFile.test(path))
-    .toSorted((one, other) => rank(one) - rank(other) || (one < other ? -1 : 1));
+  return paths.filter((path) => form.test(path) && !otherFile.test(path)).toSorted(byRank);
+}
+
+function byRank(one: string, other: string): number {
+  const difference = rank(one) - rank(other);
+  if (difference !== 0) return difference;
+  return one < other ? -1 : 1;
 }
 
 function rank(path: string): number {
   const depth = path.split("/").length - 1;
   const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
-  return depth * 2 + (name === "dockerfile" || name === "containerfile" ? 0 : 1);
+  const isUsual = name === "dockerfile" || name === "containerfile";
+  return depth * 2 + (isUsual ? 0 : 1);
 }

@@ -38,8 +38,9 @@ export function ofCents(currency: Currency, cents: number): Money {
 /** Returns whole cents, rounded down, so that a credit is never shown larger than it is. */
 export function wholeCents({ micros }: Money): number {
   // A division of bigints drops the remainder, which rounds a negative amount up.
-  const cents = micros / microsOfCent - (micros < 0n && micros % microsOfCent !== 0n ? 1n : 0n);
-  const number = Number(cents);
+  const isRoundedUp = micros < 0n && micros % microsOfCent !== 0n;
+  const quotient = micros / microsOfCent;
+  const number = Number(isRoundedUp ? quotient - 1n : quotient);
   assert(Number.isSafeInteger(number), "an amount fits into whole cents");
   return number;
 }
@@ -71,7 +72,9 @@ export function smaller(one: Money, other: Money): Money {
  */
 export function shareOf({ currency, micros }: Money, rate: Rate): Money {
   assert(micros >= 0n, "a share is taken of what is not below zero");
-  return { currency, micros: (micros * BigInt(rate) + BigInt(wholeRate / 2)) / BigInt(wholeRate) };
+  // Half of the divisor is added, because a division of bigints rounds down.
+  const dividend = micros * BigInt(rate) + BigInt(wholeRate / 2);
+  return { currency, micros: dividend / BigInt(wholeRate) };
 }
 
 /**
@@ -81,7 +84,8 @@ export function shareOf({ currency, micros }: Money, rate: Rate): Money {
 export function rateOf(percentage: number): Rate | null {
   const rate = Math.round(percentage * rateOfPercent);
   const isExact = rate / rateOfPercent === percentage;
-  return isExact && rate >= 1 && rate <= wholeRate ? (rate as Rate) : null;
+  const isInRange = rate >= 1 && rate <= wholeRate;
+  return isExact && isInRange ? (rate as Rate) : null;
 }
 
 /** Returns the percentage of a rate. */

@@ -64,7 +64,9 @@ export class AttemptLimits {
       endsAt: new Date(now + windowMs),
       max,
     });
-    return used <= max ? null : Math.max(1, Math.ceil((endsAt.getTime() - now) / 1000));
+    if (used <= max) return null;
+    const secondsLeft = Math.ceil((endsAt.getTime() - now) / 1000);
+    return Math.max(1, secondsLeft);
   }
 
   /** Counts one attempt, and takes it back when `work` succeeds. Throws as `take` and `work` do. */

@@ -117,8 +117,9 @@ function updateOf({ new: next, old }: Change): RefUpdate | null {
   const side = next ?? old;
   if (!side) return null;
   const { message = null, author, hash: after = null } = next?.target ?? {};
+  const folder = side.type === "tag" ? "tags" : "heads";
   return {
-    ref: `refs/${side.type === "tag" ? "tags" : "heads"}/${side.name}`,
+    ref: `refs/${folder}/${side.name}`,
     before: old?.target.hash ?? null,
     after,
     message,

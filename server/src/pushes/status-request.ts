@@ -132,8 +132,8 @@ export function apiUrl(
 ): string {
   const scheme = protocol === "http" ? "http" : "https";
   // The port and the folders of an ssh address are not those of the API.
-  const website =
-    protocol === "ssh" ? `https://${host.replace(/:\d+$/, "")}` : `${scheme}://${host}${below}`;
+  const websiteOfSsh = `https://${host.replace(/:\d+$/, "")}`;
+  const website = protocol === "ssh" ? websiteOfSsh : `${scheme}://${host}${below}`;
   return publicApis[host] ?? website + forms[kind].base;
 }
 

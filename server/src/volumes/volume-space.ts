@@ -66,8 +66,10 @@ export class VolumeSpace {
   sizeGb(projectId: ProjectId): number | null {
     const ownGb = this.#sizesGb.get(projectId) ?? null;
     const max = this.sizeGbMax;
-    // With both limits, the lower one holds: the operator may have lowered theirs since.
-    return ownGb === null || max === null ? (ownGb ?? max) : Math.min(ownGb, max);
+    if (ownGb === null) return max;
+    if (max === null) return ownGb;
+    // The lower one holds: the operator may have lowered theirs since.
+    return Math.min(ownGb, max);
   }
 
   /** Reads the size again after it was changed. */

@@ -35,6 +35,7 @@ export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<Ap
   return rows.map((row) => {
     // The coupon discounts until it expires or its application ends, whichever is first.
     const ends = [row.expires_at, row.ended_at].filter((end) => end !== null);
+    const endsMs = ends.map((end) => end.getTime());
     return {
       id: row.id,
       number: row.number,
@@ -44,7 +45,7 @@ export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<Ap
       discount: discountOf(row),
       frequency: frequencyOf(row),
       appliedAtMs: row.created_at.getTime(),
-      expiresAtMs: ends.length === 0 ? null : Math.min(...ends.map((end) => end.getTime())),
+      expiresAtMs: endsMs.length === 0 ? null : Math.min(...endsMs),
       couponExpiresAt: row.expires_at,
     };
   });

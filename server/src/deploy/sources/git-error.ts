@@ -77,8 +77,12 @@ const rules: readonly Rule[] = [
   },
   {
     form: /not our ref|unadvertised object|couldn't find remote ref/i,
-    sentence: ({ repository, isSubmodule = false }) =>
-      `The commit is not in ${repository}, or no longer (was the branch force-pushed?). ${isSubmodule ? "Push it there, or set the submodule to another commit" : "Build the app's branch (POST …/apps/{app}/builds without a commit), or set gitBranch to a branch, a tag or a commit that is there"}.`,
+    sentence: ({ repository, isSubmodule = false }) => {
+      const advice = isSubmodule
+        ? "Push it there, or set the submodule to another commit"
+        : "Build the app's branch (POST …/apps/{app}/builds without a commit), or set gitBranch to a branch, a tag or a commit that is there";
+      return `The commit is not in ${repository}, or no longer (was the branch force-pushed?). ${advice}.`;
+    },
   },
   {
     form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,

@@ -96,7 +96,8 @@ async function realTarget(from: string, target: string): Promise<string | null> 
   let real = "/";
   while (missing - existing > 1) {
     const middle = Math.floor((existing + missing) / 2);
-    const found = await realpath(parts.slice(0, middle).join("/") || "/").catch(() => null);
+    const path = parts.slice(0, middle).join("/");
+    const found = await realpath(path === "" ? "/" : path).catch(() => null);
     if (found === null) missing = middle;
     else {
       existing = middle;

@@ -309,8 +309,8 @@ export class GitSource implements Source {
         repository: name,
         remote,
       }));
-      const count = `${pointers.length} ${pointers.length === 1 ? "file" : "files"}`;
-      request.log("source", "platform", `Fetching ${count} of Git LFS …`);
+      const noun = pointers.length === 1 ? "file" : "files";
+      request.log("source", "platform", `Fetching ${pointers.length} ${noun} of Git LFS …`);
       await runs.withinTime(fetch, (signal) =>
         fetchLfs({ appDir, pointers, repositories: lfsRepositories, guard, signal }),
       );

@@ -147,7 +147,9 @@ async function checkSize(file: string, name: string): Promise<void> {
 async function readInside(context: string, path: string): Promise<string> {
   const root = await realpath(context);
   const file = await realpath(join(root, path)).catch(() => null);
-  if (file === null || !file.startsWith(`${root}${sep}`) || !(await stat(file)).isFile()) {
+  const isInside = file !== null && file.startsWith(`${root}${sep}`);
+  const isFile = isInside && (await stat(file)).isFile();
+  if (!isFile) {
     throw new BuildFailed(
       `dockerfilePath is ${path}, but that is no file in the app's folder. Name one that is, and ${buildAgain}.`,
     );

@@ -209,9 +209,11 @@ export class BuildProgress {
   /** Reads a line about a unit of work that is known. */
   #read(vertex: Vertex, text: string): void {
     const [, time, output = ""] = outputForm.exec(text) ?? [];
-    // A progress bar overwrites itself: its last state is logged.
-    if (time !== undefined)
-      return this.#output(vertex, output.replace(/\r+$/, "").split("\r").at(-1) ?? "");
+    if (time !== undefined) {
+      // A progress bar overwrites itself: its last state is logged.
+      const states = output.replace(/\r+$/, "").split("\r");
+      return this.#output(vertex, states.at(-1) ?? "");
+    }
     if (text === "CACHED") vertex.cancelRun?.();
     if (text === "CACHED" && !this.#cached.has(vertex.title) && this.#shown.has(vertex.title)) {
       this.#cached.add(vertex.title);

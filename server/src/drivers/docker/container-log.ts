@@ -284,7 +284,10 @@ export class ContainerLog {
     if (lines.length === 0) return !signal.aborted;
     this.#waiting++;
     const stored = this.#storing.then(() => storeLines(lines, { ...this.#options, signal }));
-    this.#storing = stored.finally(() => this.#waiting--).catch(() => undefined);
+    const counted = stored.finally(() => {
+      this.#waiting--;
+    });
+    this.#storing = counted.catch(() => undefined);
     return await stored;
   }
 

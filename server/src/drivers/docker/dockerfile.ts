@@ -137,11 +137,12 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
     lines: [run(scripts.condaScript(plan)), `ENV PATH=${scripts.imagePaths.conda}/bin:$PATH`],
   };
   const python = pythonStage(plan, usesConda);
+  const installer = plan.useUv || project !== null ? "uv" : "pip";
   const packages: Stage = {
     name: "packages",
     kind: "packages",
     ...dependencies,
-    title: `Python packages, with ${plan.useUv || project !== null ? "uv" : "pip"}`,
+    title: `Python packages, with ${installer}`,
     lines: [packagesLine(plan, options)],
   };
   const stages: Stage[] = [];
@@ -196,8 +197,9 @@ function commandStages(
   lines: readonly string[],
   { user, secretNames }: Pick<Options, "user"> & Pick<BuildPlan, "secretNames">,
 ): Stage[] {
+  const when = list === "shell_commands" ? "after" : "before";
   return lines.map((line, index) => ({
-    name: `${list === "shell_commands" ? "after" : "before"}-${index + 1}`,
+    name: `${when}-${index + 1}`,
     kind: "command",
     stage: "commands",
     title: `$ ${line}`,

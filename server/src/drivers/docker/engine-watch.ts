@@ -58,7 +58,9 @@ export class EngineWatch {
       followEvents(this.#parts.engine, {
         ...this.#parts,
         signal,
-        onFollowed: (sinceMs) => (this.#sinceMs = sinceMs),
+        onFollowed: (sinceMs) => {
+          this.#sinceMs = sinceMs;
+        },
       }),
     );
   }

@@ -91,7 +91,9 @@ async function pullFrom(
   })) as Readable;
   // The engine answers 200 before it pulls, and reports an error at the end of its answer.
   let end = "";
-  output.on("data", (part: Buffer) => (end = `${end}${part.toString()}`.slice(-2_000)));
+  output.on("data", (part: Buffer) => {
+    end = `${end}${part.toString()}`.slice(-2_000);
+  });
   await finished(output, { signal }).finally(() => output.destroy());
   const [, reason] = /"error":"((?:[^"\\]|\\.)*)"/.exec(end) ?? [];
   if (reason !== undefined) throw new Error(`${reference} was not pulled: ${reason}`);

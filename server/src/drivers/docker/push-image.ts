@@ -38,7 +38,8 @@ export async function pushImage(
     .run(["push", name], { home, signal, timeoutMs: leftMs() })
     .catch((error: unknown) => {
       signal.throwIfAborted();
-      const reason = error instanceof Error ? (error.message.split("\n").at(-1) ?? "") : "";
+      const message = error instanceof Error ? error.message : "";
+      const reason = message.split("\n").at(-1) ?? "";
       throw new BuildFailed(
         `The image could not be pushed to ${registry.name} (${reason}). The operator has to check that registry and its credentials; then ${buildAgain}.`,
         { cause: error },

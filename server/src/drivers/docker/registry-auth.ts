@@ -65,7 +65,9 @@ export function digestsIn(text: string): string[] {
     const at = word.indexOf("@sha");
     // The bounds are far beyond real names and digests. They limit the work for a long word.
     const [digest] = /^@sha\d{1,3}:[0-9a-f]{64,128}/.exec(word.slice(at, at + 200)) ?? [];
-    return at < 1 || digest === undefined ? [] : [word.slice(Math.max(0, at - 300), at) + digest];
+    if (at < 1 || digest === undefined) return [];
+    const name = word.slice(Math.max(0, at - 300), at);
+    return [name + digest];
   });
 }
 

@@ -59,7 +59,9 @@ export class UnfinishedOutput {
   /** Begins to read the container's output; called before the container starts, it misses none. */
   async attach(): Promise<void> {
     if (this.#isDetached || this.#attached !== null) return;
-    this.#attaching ??= this.#attach().finally(() => (this.#attaching = null));
+    this.#attaching ??= this.#attach().finally(() => {
+      this.#attaching = null;
+    });
     await this.#attaching;
   }
 
@@ -111,7 +113,11 @@ export class UnfinishedOutput {
     // read.
     attached.on("data", (chunk: Buffer) => this.#take(frames, chunk));
     // The next read of the log attaches again.
-    attached.on("error", () => undefined).once("close", () => (this.#attached = null));
+    attached
+      .on("error", () => undefined)
+      .once("close", () => {
+        this.#attached = null;
+      });
     this.#attached = attached;
     if (this.#isDetached) attached.destroy();
   }

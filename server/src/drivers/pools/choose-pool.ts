@@ -122,7 +122,8 @@ export function offers(pool: Pool, compute: string): boolean {
 /** The compute types that replicas can have. */
 export function computeOf(pools: readonly Pool[]): readonly string[] {
   const cpu = pools.some(({ takesCpu }) => takesCpu) ? ["CPU"] : [];
-  return [...new Set([...cpu, ...pools.flatMap(({ gpus }) => gpus.map(({ compute }) => compute))])];
+  const gpuTypes = pools.flatMap(({ gpus }) => gpus.map(({ compute }) => compute));
+  return [...new Set([...cpu, ...gpuTypes])];
 }
 
 /** The GPUs of a type in a pool. */

@@ -51,8 +51,8 @@ export function whyNever(
   const present = computeOf(pools);
   const wish = wishOf(settings, present);
   const [first] = wish;
-  if (first === undefined || wish.some((request) => pools.some((pool) => couldFit(pool, request))))
-    return null;
+  const canFit = wish.some((request) => pools.some((pool) => couldFit(pool, request)));
+  if (first === undefined || canFit) return null;
   const types = wish.map(({ compute }) => compute);
   const withType = pools.filter((pool) => types.some((type) => offers(pool, type)));
   if (withType.length === 0) return missingCompute(types, present, advised);
@@ -157,9 +157,12 @@ function largestOf(pools: readonly Pool[], types: readonly string[] | null): str
     const gpus = types === null ? null : Math.min(Math.max(...counts), appFields.gpuCount.max);
     return { ...replicaMaxOf(pool), gpus };
   });
-  const distinct = [...new Map(sizes.map((size) => [sizeText(size), size])).values()];
+  const sizesByText = new Map(sizes.map((size) => [sizeText(size), size]));
+  const distinct = [...sizesByText.values()];
+  const isInOther = (size: Size): boolean =>
+    distinct.some((other) => other !== size && isWithin(size, other));
   const largest = distinct
-    .filter((size) => !distinct.some((other) => other !== size && isWithin(size, other)))
+    .filter((size) => !isInOther(size))
     .toSorted((a, b) => gpusIn(b) - gpusIn(a) || b.cores - a.cores || b.memoryGb - a.memoryGb);
   const others = largest.length - sizesShown;
   const texts = largest.slice(0, sizesShown).map(sizeText);

@@ -65,7 +65,9 @@ export class ReplicaLooks {
     this.#isWanted = true;
     this.#running ??= this.#turns()
       .catch((error: unknown) => this.#options.onFault(error))
-      .finally(() => (this.#running = null));
+      .finally(() => {
+        this.#running = null;
+      });
   }
 
   /** Looks after this time. An earlier wait that has not ended is cancelled. */

@@ -294,7 +294,8 @@ function carriedOf(run: Words): Readonly<Record<string, string>> {
 
 /** The name that carries the variable at `index` of `names`; none of `names` is equal to it. */
 function carrierName(names: readonly string[], index: number): string {
-  const longest = Math.max(0, ...names.map((name) => /^carried(_*)/.exec(name)?.[1]?.length ?? 0));
+  const lengths = names.map((name) => /^carried(_*)/.exec(name)?.[1]?.length ?? 0);
+  const longest = Math.max(0, ...lengths);
   return `carried${"_".repeat(longest + 1)}${index}`;
 }
 

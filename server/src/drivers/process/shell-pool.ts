@@ -72,7 +72,9 @@ export class ShellPool {
     this.#takenCount++;
     this.#cancelRefill?.();
     this.#cancelRefill = this.#options.clock.after(refillPauseMs, () => {
-      this.#refilling ??= this.#refill().finally(() => (this.#refilling = null));
+      this.#refilling ??= this.#refill().finally(() => {
+        this.#refilling = null;
+      });
     });
     this.dropStale();
     // Only a ready shell has a route that another program may have removed.

@@ -22,7 +22,9 @@ export function bytesOf(parts: readonly SkippedPart[]): number {
 /** The time of a line that ends at `offset`. A later line never has an earlier time. */
 export function timeAt({ from, to, fromAt, toAt }: SkippedPart, offset: number): number {
   if (to <= from) return toAt;
-  return Math.floor(fromAt + ((toAt - fromAt) * (Math.min(offset, to) - from)) / (to - from));
+  const bytes = Math.min(offset, to) - from;
+  const elapsedMs = ((toAt - fromAt) * bytes) / (to - from);
+  return Math.floor(fromAt + elapsedMs);
 }
 
 /** The part to handle next: one with only dropped lines to note, else the newest. */
