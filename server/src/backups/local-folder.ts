@@ -40,7 +40,8 @@ export class LocalFolder implements BackupFolder {
       renameSafely(unfinished, path);
       return to.bytesWritten;
     } catch (error) {
-      await rm(unfinished, { force: true });
+      // The error above says more than one of the removal.
+      await rm(unfinished, { force: true }).catch(() => undefined);
       if (error instanceof CannotStart || errorCode(error) === "") throw error;
       const why = errorMessage(error);
       throw new CannotStart(`The backup could not be written: ${why}.`, { cause: error });
