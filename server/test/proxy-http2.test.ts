@@ -119,6 +119,32 @@ test("answers without a body, informational ones and trailers pass", { skip }, a
   );
 });
 
+test(
+  "what an app says for one connection of HTTP/1.1 is left out, also in trailers",
+  { skip },
+  async (t) => {
+    const bed = await openTlsBed(t);
+    bed.setReplicas(
+      await readingReplica(t, (_request, response) => {
+        response.writeHead(200, { TE: "gzip", "HTTP2-Settings": "AAMAAABk", "X-App": "kept" });
+        response.write("body");
+        response.addTrailers({ TE: "gzip", "HTTP2-Settings": "AAMAAABk", "X-End": "kept" });
+        response.end();
+      }),
+    );
+    const stream = bed.session().request({
+      ":path": `${helloPath}/run`,
+      authorization: `Bearer ${bedTokens.project}`,
+      te: "trailers",
+    });
+    const answer = await new StreamAnswer(stream).closed();
+    const { headers } = answer;
+    assert.deepEqual([answer.status, answer.text, answer.isComplete], [200, "body", true]);
+    assert.deepEqual([headers["x-app"], answer.trailers["x-end"]], ["kept", "kept"]);
+    assert.deepEqual([headers["te"], headers["http2-settings"]], [undefined, undefined]);
+  },
+);
+
 test("a body that is announced with Expect waits for the app's permission", { skip }, async (t) => {
   const bed = await openTlsBed(t);
   const waiting: ServerResponse[] = [];
@@ -506,6 +532,11 @@ test("other requests reach the API as they do over HTTP/1.1", { skip }, async (t
   const session = bed.session();
   const ask = (path: string, body: string | null) =>
     beginCall(session, "", { ":path": path, ":method": "POST", body });
+  for (const method of ["GET", "POST"]) {
+    const fields = { ":path": "/v2/x", ":method": method, trailer: "x-end" };
+    const announced = await beginCall(session, "", fields).closed();
+    assert.equal(announced.text, `1.1 localhost:${bed.tlsPort} 127.0.0.1 `, "it has no trailers");
+  }
   const posted = await ask("/v2/x", "body").closed();
   assert.equal(posted.text, `1.1 localhost:${bed.tlsPort} 127.0.0.1 body`);
   assert.deepEqual(posted.headers["set-cookie"], ["a=1", "b=2"]);

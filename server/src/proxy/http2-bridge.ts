@@ -62,10 +62,21 @@ export function bridge(
   else request.end();
 }
 
-/** The fields for the HTTP/1.1 server. A body without a length is sent in chunks. */
+/**
+ * The fields for the HTTP/1.1 server. A body without a length is sent in chunks. Trailers are not
+ * passed on, so that none are announced: Node throws for a request that announces them without a
+ * body in chunks.
+ */
 function bridgedFields(fields: readonly string[], hasBody: boolean): string[] {
-  const list = [...fields, "connection", "close"];
-  const hasLength = fields.some((name, index) => index % 2 === 0 && name === "content-length");
+  const list: string[] = [];
+  let hasLength = false;
+  for (let index = 0; index + 1 < fields.length; index += 2) {
+    const name = fields[index] ?? "";
+    if (name === "trailer") continue;
+    hasLength ||= name === "content-length";
+    list.push(name, fields[index + 1] ?? "");
+  }
+  list.push("connection", "close");
   if (hasBody && !hasLength) list.push("transfer-encoding", "chunked");
   return list;
 }
