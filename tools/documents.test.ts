@@ -182,6 +182,7 @@ test("what the guides wait with ends, and says what it waited for and what came 
 /** The rows of the table in docs/guides/isolation.md for the gates in each file of the server. */
 const rowsOfGates: Readonly<Record<string, readonly string[]>> = {
   "accounts/passwords": ["passwords that are hashed"],
+  "acme/certificate-keeper": ["requests of certificates"],
   "api/audit-export": ["exports of audit logs"],
   "api/event-stream": ["followed logs of apps and builds, followed roll-outs"],
   "api/exec": ["commands in replicas"],

@@ -34,6 +34,7 @@ export const importTable = {
     "logs",
     "audit",
     "accounts",
+    "acme",
     "webhooks",
     "apps",
     "domains",

@@ -362,6 +362,16 @@ export const commands: Readonly<Record<string, Entry>> = {
       },
     },
   },
+  certificates: {
+    topic: "Platform",
+    about: "See, renew and revoke the TLS certificates that the platform gets by itself.",
+    otherwise: "list",
+    verbs: verbsOf(async () => (await import("./certificates.ts")).certificates, {
+      list: "List them.",
+      renew: "Request one now.",
+      revoke: "Revoke one, and request another.",
+    }),
+  },
   up: {
     topic: "Platform",
     about: "Start the platform on this machine in the background.",

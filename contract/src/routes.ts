@@ -6,6 +6,7 @@ import { announcementRoutes } from "./announcement-routes.ts";
 import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
+import { certificateRoutes } from "./certificate-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
 import { domainRoutes } from "./domain-routes.ts";
 import { gitRoutes } from "./git-routes.ts";
@@ -192,6 +193,7 @@ export const routes = {
   ...runRoutes,
   ...webhookRoutes,
   ...billingRoutes,
+  ...certificateRoutes,
   ...usageRoutes,
   ...planRoutes,
   ...auditRoutes,

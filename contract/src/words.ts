@@ -140,6 +140,8 @@ export const actionTable = {
   "run.cancel": "Cancellation of a run was requested.",
   "runs.redrive": "Failed runs were run again.",
   "runs.purge": "Stored requests of failed runs were deleted.",
+  "certificate.renew": "An operator had a TLS certificate requested.",
+  "certificate.revoke": "An operator had a TLS certificate revoked, and another one requested.",
   "coupon.create": "A coupon was created.",
   "coupon.end": "A coupon was ended: it can no longer be applied.",
   "coupon.apply": "A coupon was applied to a project.",

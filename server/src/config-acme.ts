@@ -1,4 +1,5 @@
 // The settings of certificates that the platform gets by itself, read for config.ts.
+import { isAbsolute } from "node:path";
 import { Secret } from "#lib/secret.ts";
 import type { PlatformSettingName, SettingReader } from "./config-table.ts";
 
@@ -29,6 +30,7 @@ export function readAcme({ text, refuse, url, isAgreed, challenge }: AcmeReader)
       "SLIPWAY_ACME_EMAIL is set, so certificates are requested: agree to the authority's terms of service with SLIPWAY_ACME_AGREE_TO_TERMS=true, or unset it.",
     );
   }
+  const dns = readDns({ text, refuse });
   const keyId = text("SLIPWAY_ACME_EXTERNAL_KEY_ID");
   const hmacKey = text("SLIPWAY_ACME_EXTERNAL_HMAC_KEY");
   if ((keyId === null) !== (hmacKey === null)) {
@@ -42,7 +44,49 @@ export function readAcme({ text, refuse, url, isAgreed, challenge }: AcmeReader)
     /** Relative to the working directory of the platform; null: only the usual authorities. */
     caFile: text("SLIPWAY_ACME_CA_FILE"),
     challenge,
+    dns,
     externalAccount:
       keyId === null || hmacKey === null ? null : { keyId, hmacKey: new Secret(hmacKey) },
   };
+}
+
+type DnsConfig = (
+  | { readonly by: "hook"; readonly program: string }
+  | { readonly by: "cloudflare" | "digitalocean"; readonly token: Secret }
+) & { readonly servers: readonly string[] };
+
+/** An IPv4 address, or an IPv6 one in brackets if a port follows. */
+const serverForm = /^(?:[\d.]+|[\da-f:]+|\[[\da-f:]+\])(?::\d{1,5})?$/i;
+
+/** Null: no names are proven by DNS records. */
+function readDns({ text, refuse }: SettingReader): DnsConfig | null {
+  const by = text("SLIPWAY_ACME_DNS");
+  const program = text("SLIPWAY_ACME_DNS_HOOK");
+  const token = text("SLIPWAY_ACME_DNS_TOKEN");
+  const servers = (text("SLIPWAY_ACME_DNS_SERVERS") ?? "").split(",").map((one) => one.trim());
+  const given = servers.filter((server) => server !== "");
+  const wrong = given.find((server) => !serverForm.test(server));
+  if (wrong !== undefined) {
+    refuse(
+      `SLIPWAY_ACME_DNS_SERVERS has "${wrong}", but must contain addresses such as 9.9.9.9 or 127.0.0.1:5353.`,
+    );
+  }
+  if (by === null) return null;
+  if (by === "hook") {
+    if (program === null || !isAbsolute(program)) {
+      const is = program === null ? "not set" : `"${program}"`;
+      return refuse(
+        `SLIPWAY_ACME_DNS is hook, so SLIPWAY_ACME_DNS_HOOK must be the absolute path of a program; it is ${is}.`,
+      );
+    }
+    return { by, program, servers: given };
+  }
+  if (by !== "cloudflare" && by !== "digitalocean") {
+    return refuse(
+      `SLIPWAY_ACME_DNS is "${by}", but must be one of hook, cloudflare, digitalocean.`,
+    );
+  }
+  if (token === null)
+    return refuse(`SLIPWAY_ACME_DNS is ${by}, so SLIPWAY_ACME_DNS_TOKEN must be its token.`);
+  return { by, token: new Secret(token), servers: given };
 }

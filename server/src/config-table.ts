@@ -78,6 +78,18 @@ export const settingTable = {
   SLIPWAY_ACME_CHALLENGE: choice("http-01", ["http-01", "tls-alpn-01"]).about(
     "How names are proven to the authority: http-01 at port 80, which must lead to SLIPWAY_PORT, or tls-alpn-01 at port 443, which must lead to SLIPWAY_TLS_PORT.",
   ),
+  SLIPWAY_ACME_DNS: choice(null, ["hook", "cloudflare", "digitalocean"]).about(
+    "Who changes the DNS records that prove the platform's own names instead (dns-01): a program, or a provider of DNS. With it, one certificate covers all host names of apps.",
+  ),
+  SLIPWAY_ACME_DNS_HOOK: text(null).about(
+    "Program that makes and removes the records, with SLIPWAY_ACME_DNS=hook; an absolute path.",
+  ),
+  SLIPWAY_ACME_DNS_TOKEN: secret(null).about(
+    "Token of the provider of DNS, which may change the records of the zone.",
+  ),
+  SLIPWAY_ACME_DNS_SERVERS: list("").about(
+    "Addresses of name servers, with an optional port, that must know a new record before the authority is asked; default: those of its zone.",
+  ),
   // At most two years.
   SLIPWAY_HSTS_SECONDS: integer("0", 0, 63_072_000).about(
     "How long browsers that came over HTTPS use nothing else for that host name (Strict-Transport-Security); 0: they are not told.",

@@ -11,7 +11,13 @@ test("a certificate and its key open the HTTPS port, several pairs in their orde
   assert.equal(readConfig({}).tls, null);
   const one = readConfig({ ...url, [certificate]: "a.pem", [key]: "a.key" }).tls;
   const first = { certificateFile: "a.pem", keyFile: "a.key" };
-  assert.deepEqual(one, { port: 443, files: [first], hstsSeconds: 0, redirects: false });
+  assert.deepEqual(one, {
+    port: 443,
+    files: [first],
+    acme: null,
+    hstsSeconds: 0,
+    redirects: false,
+  });
   const two = readConfig({
     ...url,
     [certificate]: "a.pem, b.pem",
@@ -21,7 +27,7 @@ test("a certificate and its key open the HTTPS port, several pairs in their orde
     SLIPWAY_REDIRECT_TO_HTTPS: "true",
   }).tls;
   const files = [first, { certificateFile: "b.pem", keyFile: "b.key" }];
-  assert.deepEqual(two, { port: 8443, files, hstsSeconds: 3600, redirects: true });
+  assert.deepEqual(two, { port: 8443, files, acme: null, hstsSeconds: 3600, redirects: true });
 });
 
 test("settings of HTTPS that cannot work are refused, each with its reason", () => {

@@ -1,21 +1,83 @@
 // Opens the certificates that the platform gets by itself, if the settings ask for them: a part of
 // `platform.ts`. Says which names these are.
+import { CertificateUseCases } from "#acme/certificate-use-cases.ts";
 import type { NameSource } from "#acme/name-source.ts";
 import { openAcme, type OpenedAcme } from "#acme/open.ts";
+import type { Routes } from "#apps/routes.ts";
+import type { DomainNames } from "#domains/domain-names.ts";
+import type { Mailer } from "#people/mailer.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Config } from "./config.ts";
 
-/** Null: the platform gets no certificates by itself. Throws `CannotStart`. */
+type Parts = Foundation & {
+  readonly routes: Routes;
+  /** The domains of apps that have been proven. */
+  readonly domainNames: Pick<DomainNames, "names" | "onChange">;
+  /** Null: mail is not configured. */
+  readonly mail: Mailer | null;
+};
+
+type Settings = Pick<Config, "tls" | "publicUrl" | "appHosts" | "toolEnvironment">;
+
+/** Certificates that the platform gets by itself. */
+type OwnCertificates = Pick<OpenedAcme, "useCases"> & {
+  /** Null: none are requested. */
+  readonly managed: OpenedAcme | null;
+};
+
+/** Throws `CannotStart`. */
 export async function openOwnCertificates(
-  config: Pick<Config, "tls" | "publicUrl">,
-  foundation: Foundation,
-): Promise<OpenedAcme | null> {
-  const { tls, publicUrl } = config;
-  if (tls === null || tls.acme === null || publicUrl === null) return null;
-  const ownName: NameSource = {
-    zone: "own",
-    names: () => [new URL(publicUrl).hostname],
-    onChange: () => () => undefined,
+  config: Settings,
+  { routes, domainNames, mail, ...foundation }: Parts,
+): Promise<OwnCertificates> {
+  const { tls, publicUrl, appHosts, toolEnvironment } = config;
+  if (tls === null || tls.acme === null || publicUrl === null) {
+    const useCases = new CertificateUseCases({ ...foundation, nudge: () => undefined });
+    return { useCases, managed: null };
+  }
+  const { hostname } = new URL(publicUrl);
+  const { wildcard } = appHosts;
+  // Only a proof by DNS records covers names that are not there yet.
+  const hasWildcard = tls.acme.dns !== null && wildcard !== null;
+  const platform = fixedNames(hasWildcard ? [hostname, wildcard] : [hostname]);
+  const apps = hasWildcard || wildcard === null ? [] : [namesOfApps(publicUrl, appHosts, routes)];
+  const domains: NameSource = {
+    zone: "foreign",
+    names: () => domainNames.names(),
+    onChange: (listener) => domainNames.onChange(listener),
   };
-  return await openAcme(tls.acme, { ...foundation, sources: [ownName] });
+  const sources = [platform, domains, ...apps];
+  const managed = await openAcme(
+    { ...tls.acme, toolEnvironment },
+    { ...foundation, sources, mail },
+  );
+  return { useCases: managed.useCases, managed };
+}
+
+function fixedNames(names: readonly string[]): NameSource {
+  return { zone: "own", names: () => names, onChange: () => () => undefined };
+}
+
+/** The host name of each app that exists. */
+function namesOfApps(
+  publicUrl: string,
+  appHosts: Settings["appHosts"],
+  routes: Routes,
+): NameSource {
+  const hostOf = (app: { projectId: string; appName: string }): string[] => {
+    const url = appHosts.urlOf(publicUrl, app);
+    return url === null ? [] : [new URL(url).hostname];
+  };
+  const known = new Set<string>();
+  return {
+    zone: "own",
+    names: () => routes.all().flatMap(hostOf).toSorted(),
+    // Routes change with each release; only a new app is news here.
+    onChange: (listener) =>
+      routes.onChange((appId) => {
+        if (known.has(appId) || routes.byAppId(appId) === undefined) return;
+        known.add(appId);
+        listener();
+      }),
+  };
 }

@@ -26,6 +26,7 @@ import { openVolumes } from "#volumes/open.ts";
 import { openWebhooks } from "#webhooks/open.ts";
 import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import type { Config, dataPaths } from "./config.ts";
+import { openOwnCertificates } from "./platform-acme.ts";
 import { isThereHere, whyNeverHere } from "./platform-driver.ts";
 import { hardwareParts } from "./platform-hardware.ts";
 import type { ChosenDriver } from "./platform-driver.ts";
@@ -105,6 +106,12 @@ export async function openManagement(settings: Settings, parts: Parts) {
     onStep,
   });
   const { keys: signer } = identity;
+  const certificates = await openOwnCertificates(settings, {
+    ...foundation,
+    routes,
+    domainNames,
+    mail,
+  });
   const audit = openAudit(settings, { ...foundation, signer, guard, planDaysOf });
   return {
     opened,
@@ -116,6 +123,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
     webhooks,
     guard,
     ownerKeyOf,
+    managed: certificates.managed,
     /** The parts that the API uses. */
     api: {
       ...identity,
@@ -131,6 +139,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
       ownerKeyOf,
       uploads: await openUploads(settings, { ...foundation, disk, ownerKeyOf }),
       fileRuns: openFileRuns(settings, useCases),
+      certificates: certificates.useCases,
       webhooks: webhooks.useCases,
       log: foundation.log,
       clock: foundation.clock,

@@ -44,6 +44,8 @@ export type MeasuredParts = {
   readonly backups: ScheduledBackups | null;
   /** Null: there is no HTTPS port. */
   readonly certificates: Pick<Certificates, "endsAtMs"> | null;
+  /** Null: the platform gets no certificates by itself. */
+  readonly acme: { readonly failures: number } | null;
 };
 
 type Parts = MeasuredParts &
@@ -111,6 +113,12 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
   addWork(metrics, parts);
   addStores(metrics, parts);
   addBackups(metrics, parts);
+  const { acme } = parts;
+  metrics.counter(
+    "slipway_certificate_failures_total",
+    "Certificates that were requested, and not issued.",
+    () => acme?.failures ?? 0,
+  );
 }
 
 function addBackups(metrics: Metrics, { backups }: Parts): void {

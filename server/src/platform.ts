@@ -15,14 +15,12 @@ import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
 import { openListener } from "#proxy/open.ts";
-import type { ManagedCertificates } from "#proxy/managed-certificates.ts";
 import type { Listener } from "#proxy/server.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { openStore } from "#store/open.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
-import { openOwnCertificates } from "./platform-acme.ts";
 import { openBackups } from "./platform-backups.ts";
 import { openCalls } from "./platform-calls.ts";
 import { openChosenDriver } from "./platform-driver.ts";
@@ -119,10 +117,8 @@ async function assemble(
   const calls = await openCallsOver(settings, { ...areas, storeRefusal, onStep });
   const { scheduler, runs } = calls;
   const health = new Health({ db, clock, storeRefusal });
-  const managed = await openOwnCertificates(config, foundation);
   const { port, listener, tls } = await listen(config, {
     ...calls,
-    managed,
     management,
     health,
     ownUrls,
@@ -159,6 +155,7 @@ async function assemble(
     guard,
     backups,
     certificates: tls?.certificates ?? null,
+    acme: management.managed?.keeper ?? null,
   });
   return { baseUrl: urls.baseUrl, lost, listener, replicas: () => countReplicas(scheduler) };
 }
@@ -244,14 +241,12 @@ type ListenParts = Awaited<ReturnType<typeof openCalls>> & {
   readonly management: OpenedManagement;
   readonly health: Health;
   readonly ownUrls: OwnUrls;
-  readonly managed: ManagedCertificates | null;
   readonly lifecycle: Lifecycle;
 };
 
 /** Opens the management API, and the listener in front of it and the proxy. */
 async function listen(config: Config, listenParts: ListenParts): ReturnType<typeof openListener> {
-  const { management, scheduler, proxy, runUseCases, lifecycle, ownUrls, managed, ...parts } =
-    listenParts;
+  const { management, scheduler, proxy, runUseCases, lifecycle, ownUrls, ...parts } = listenParts;
   const stopping = new AbortController();
   const api = await openApi(config, {
     ...management.api,
@@ -266,7 +261,7 @@ async function listen(config: Config, listenParts: ListenParts): ReturnType<type
   const sockets = new LogSockets({ api, builds: useCases.builds, clock, log });
   const opened = await openListener(config, {
     proxy,
-    managed,
+    managed: management.managed,
     lifecycle,
     clock,
     log,

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
+import { certificateRoutes } from "@slipway/contract/certificate-routes.ts";
 import { containerList } from "@slipway/contract/container-answers.ts";
 import { auditRoutes } from "@slipway/contract/audit-routes.ts";
 import { deviceRoutes } from "@slipway/contract/device-routes.ts";
@@ -59,6 +60,7 @@ const testedElsewhere: Readonly<Record<string, Route>> = {
   ...tokenRoutes,
   ...planRoutes,
   ...usageRoutes,
+  ...certificateRoutes,
   ...Object.fromEntries(Object.entries(auditRoutes).filter(([id]) => id !== "listAuditLog")),
 };
 

@@ -380,6 +380,26 @@ const coupons: WalkRows = {
   },
 };
 
+/** A certificate as a row has it; nothing is asked of an authority on this platform. */
+async function certificate(walk: Walk): Promise<WalkCall> {
+  const name = "walk.example.org";
+  const now = new Date();
+  const held = { chain: "walked", key_sealed: "", begins_at: now, ends_at: now };
+  await walk.db
+    .insertInto("certificates")
+    .values({ name, next_try_at: now, ...held })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+  return { parts: { certificate: name } };
+}
+
+const certificates: WalkRows = {
+  renewCertificate: { succeed: certificate },
+  revokeCertificate: {
+    succeed: async (walk) => ({ ...(await certificate(walk)), body: { reason: "superseded" } }),
+  },
+};
+
 const plansAndBudgets: WalkRows = {
   updateOperatorProject: { succeed: () => ({ body: { plan: "self-hosted" } }) },
   setProjectBudget: {
@@ -421,6 +441,7 @@ export const walkRows: WalkRows = {
   ...webhooks,
   ...secretsAndCredentials,
   ...coupons,
+  ...certificates,
   ...plansAndBudgets,
   ...auditLog,
   ...projectRows,

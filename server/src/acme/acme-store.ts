@@ -40,6 +40,11 @@ export function listCertificates(db: Db, limit: number): Promise<CertificateRow[
   return db.selectFrom("certificates").selectAll().orderBy("name").limit(limit).execute();
 }
 
+/** The row of a name, or undefined. No locks. */
+export function certificateOf(db: Db, name: string): Promise<CertificateRow | undefined> {
+  return db.selectFrom("certificates").selectAll().where("name", "=", name).executeTakeFirst();
+}
+
 /** Stores a new certificate, with which the order and the failures of the name are over. */
 export async function storeCertificate(
   db: Db,
@@ -58,6 +63,7 @@ export async function storeCertificate(
       order_key_sealed: null,
       failures: 0,
       last_error: null,
+      warned_at: null,
     })
     .where("name", "=", name)
     .execute();
@@ -91,4 +97,57 @@ export async function storeFailure(
     }))
     .where("name", "=", name)
     .execute();
+}
+
+/** Notes that the operator was warned about the name's certificate. */
+export async function storeWarned(db: Db, name: string, now: Date): Promise<void> {
+  await db.updateTable("certificates").set({ warned_at: now }).where("name", "=", name).execute();
+}
+
+/**
+ * Has the name's certificate requested from `now` on, and the present one revoked first if there is
+ * a reason; false: the name has no row, or no certificate to revoke.
+ */
+export async function requestNow(
+  db: Db,
+  name: string,
+  { now, revocation }: { readonly now: Date; readonly revocation: string | null },
+): Promise<boolean> {
+  const rows = db.updateTable("certificates").where("name", "=", name);
+  const changed =
+    revocation === null
+      ? await rows.set({ next_try_at: now }).executeTakeFirst()
+      : await rows
+          .set({ next_try_at: now, revocation })
+          .where("chain", "is not", null)
+          .executeTakeFirst();
+  return changed.numUpdatedRows === 1n;
+}
+
+/** Forgets the certificate that was revoked. */
+export async function forgetRevoked(db: Db, name: string): Promise<void> {
+  await db
+    .updateTable("certificates")
+    .set({ chain: null, key_sealed: null, begins_at: null, ends_at: null, revocation: null })
+    .where("name", "=", name)
+    .execute();
+}
+
+/**
+ * Removes the rows of names other than `wanted` whose certificates have ended, or that have none
+ * and are not due; returns the names.
+ */
+export async function removeUnwanted(
+  db: Db,
+  wanted: readonly string[],
+  now: Date,
+): Promise<string[]> {
+  const rows = await db
+    .deleteFrom("certificates")
+    .where("name", "not in", [...wanted, ""])
+    .where("next_try_at", "<=", now)
+    .where((row) => row.or([row("ends_at", "is", null), row("ends_at", "<=", now)]))
+    .returning("name")
+    .execute();
+  return rows.map(({ name }) => name);
 }

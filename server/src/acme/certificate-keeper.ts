@@ -9,9 +9,9 @@ import { oneLine } from "#lib/one-line.ts";
 import { unlessAborted } from "#lib/unless-aborted.ts";
 import type { Foundation } from "#store/foundation.ts";
 import * as store from "./acme-store.ts";
-import { AuthorityError, type Authority, type Prover } from "./authority.ts";
+import { AuthorityError, type Authority, type Prover, type RevocationReason } from "./authority.ts";
 import type { NameSource } from "./name-source.ts";
-import { nextTryMs, renewalMs } from "./when.ts";
+import { isToWarn, nextTryMs, renewalMs } from "./when.ts";
 
 /** A certificate with its chain, and its key, both in PEM. */
 type Texts = { readonly certificate: string; readonly key: string };
@@ -28,6 +28,8 @@ export type KeeperOptions = Pick<Foundation, "db" | "sealer" | "log" | "clock"> 
   readonly sources: readonly NameSource[];
   /** How the names of a source are proven. */
   readonly proverFor: (zone: NameSource["zone"]) => Prover;
+  /** Writes to the operator; null: mail is not configured. */
+  readonly mailOperator: ((mail: { subject: string; text: string }) => void) | null;
 };
 
 /** How many orders are under way at once: enough for progress, and no burden for the authority. */
@@ -82,6 +84,7 @@ export class CertificateKeeper {
     const added = [...provers.keys()].filter((name) => !known.has(name));
     await store.addNames(db, added, new Date(clock.now()));
     const all = added.length === 0 ? rows : await store.listCertificates(db, namesMax);
+    await this.#forget([...provers.keys()]);
     const due = all
       .filter((row) => provers.has(row.name) && row.next_try_at.getTime() <= clock.now())
       .toSorted(byUrgency);
@@ -95,6 +98,34 @@ export class CertificateKeeper {
         }),
       ),
     );
+    await this.#warn(provers);
+  }
+
+  /** Removes what nobody needs any more. */
+  async #forget(wanted: readonly string[]): Promise<void> {
+    const { db, clock } = this.#options;
+    const removed = await store.removeUnwanted(db, wanted, new Date(clock.now()));
+    for (const name of removed) this.#give(name, null);
+  }
+
+  /** Warns the operator of certificates that end and could not be renewed, once a day. */
+  async #warn(wanted: ReadonlyMap<string, Prover>): Promise<void> {
+    const { db, log, clock, mailOperator } = this.#options;
+    const nowMs = clock.now();
+    for (const row of await store.listCertificates(db, namesMax)) {
+      const { name, begins_at: begins, ends_at: ends, failures, last_error: reason } = row;
+      if (begins === null || ends === null || !wanted.has(name)) continue;
+      const beginsAtMs = begins.getTime();
+      const endsAtMs = ends.getTime();
+      const warnedAtMs = row.warned_at?.getTime() ?? null;
+      if (!isToWarn({ beginsAtMs, endsAtMs, failures, warnedAtMs }, nowMs)) continue;
+      await store.storeWarned(db, name, new Date(nowMs));
+      log.error({ name, endsAt: ends, reason }, "a TLS certificate ends, and is not renewed");
+      mailOperator?.({
+        subject: `The certificate of ${name} is not renewed`,
+        text: `The TLS certificate of ${name} ends on ${ends.toUTCString()}. Slipway has tried ${failures} times to renew it; the last try failed: ${reason ?? "no reason is known"}.\n\nThis is repeated every day until it is renewed.\n`,
+      });
+    }
   }
 
   /** The names that need certificates, with how they are proven. */
@@ -118,12 +149,23 @@ export class CertificateKeeper {
       late.abort(new AuthorityError(`there was no end within ${orderMs / 60_000} minutes`)),
     );
     try {
+      await this.#revoke(row);
       await this.#issue(row, prover, AbortSignal.any([stop, late.signal]));
     } catch (error) {
       if (!stop.aborted) await this.#failed(row, error);
     } finally {
       cancel();
     }
+  }
+
+  /** Has the row's certificate revoked, if somebody has asked for that. */
+  async #revoke({ name, chain, revocation }: store.CertificateRow): Promise<void> {
+    if (revocation === null || chain === null) return;
+    const { db, authority, log } = this.#options;
+    await authority.revoke(chain, revocation as RevocationReason);
+    await store.forgetRevoked(db, name);
+    this.#give(name, null);
+    log.info({ name, reason: revocation }, "a TLS certificate was revoked");
   }
 
   async #issue(row: store.CertificateRow, prover: Prover, signal: AbortSignal): Promise<void> {

@@ -36,3 +36,23 @@ export function nextTryMs(
   const least = isRateLimited && retryAfterMs === 0 ? rateLimitMs : retryAfterMs;
   return Math.max(backoffMs(tries, failures, random), Math.min(least, retryAfterMsMax));
 }
+
+const dayMs = 86_400_000;
+/** The operator is warned three weeks before the end of a certificate, or in its last quarter. */
+const soonMs = 21 * dayMs;
+
+/** Whether the operator is to be warned that a certificate ends, and could not be renewed. */
+export function isToWarn(
+  certificate: {
+    readonly beginsAtMs: number;
+    readonly endsAtMs: number;
+    readonly failures: number;
+    /** When they were warned last; null: never. */
+    readonly warnedAtMs: number | null;
+  },
+  nowMs: number,
+): boolean {
+  const { beginsAtMs, endsAtMs, failures, warnedAtMs } = certificate;
+  const isSoon = endsAtMs - nowMs < Math.min(soonMs, (endsAtMs - beginsAtMs) / 4);
+  return failures > 0 && isSoon && (warnedAtMs === null || nowMs - warnedAtMs >= dayMs);
+}

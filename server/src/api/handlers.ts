@@ -6,6 +6,7 @@ import { auditForwardingHandlers } from "./audit-forwarding.ts";
 import { auditLogHandlers } from "./audit-log.ts";
 import { budgetHandlers } from "./budgets.ts";
 import { buildHandlers } from "./builds.ts";
+import { certificateHandlers } from "./certificates.ts";
 import { containerHandlers } from "./containers.ts";
 import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
@@ -44,6 +45,7 @@ export function handlersOf(parts: HandlerParts) {
   return {
     ...appHandlers(parts),
     ...containerHandlers(parts),
+    ...certificateHandlers(parts),
     ...settingsHandlers(parts),
     ...projectHandlers(parts),
     ...memberHandlers(parts),

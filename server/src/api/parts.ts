@@ -7,6 +7,7 @@ import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { RequestKeys } from "#accounts/request-keys.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import type { TokenUseCases } from "#accounts/token-use-cases.ts";
+import type { CertificateUseCases } from "#acme/certificate-use-cases.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import type { AuditLog } from "#audit/audit-log.ts";
 import type { AuditExport } from "#audit/export/audit-export.ts";
@@ -59,6 +60,7 @@ export type ApiParts = {
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly uploads: Pick<Uploads, "progress" | "receive" | "filesOf" | "stage" | "use" | "discard">;
   readonly fileRuns: FileRuns;
+  readonly certificates: CertificateUseCases;
   readonly volumes: Volumes;
   readonly volumeUploads: VolumeUploads;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;

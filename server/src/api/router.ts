@@ -294,6 +294,7 @@ const resourceParts = [
   ["webhook_endpoint", "endpoint_id"],
   ["webhook_secret", "secret_id"],
   ["coupon", "code"],
+  ["certificate", "certificate"],
   ["person", "person_id"],
   ["service_account", "service_account_id"],
   ["inference", "api_key_id"],

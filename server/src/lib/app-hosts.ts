@@ -35,6 +35,11 @@ export class AppHosts {
     return appName === undefined || projectId === undefined ? null : { projectId, appName };
   }
 
+  /** The name that covers the host names of all apps; null: they are on the visitor's machine. */
+  get wildcard(): string | null {
+    return this.#end === `.${machine}` ? null : `*${this.#end}`;
+  }
+
   /**
    * Returns the URL at which a browser opens the app; null when that host name would lead the
    * browser to its own machine instead of the platform's, or cannot name the app.

@@ -371,6 +371,8 @@ create table certificates (
   next_try_at timestamp with time zone not null,
   failures integer not null default 0,
   last_error text,
+  warned_at timestamp with time zone,
+  revocation text,
   constraint certificates_pkey PRIMARY KEY (name),
   constraint certificates_check CHECK (((chain IS NULL) = (key_sealed IS NULL))),
   constraint certificates_check1 CHECK (((chain IS NULL) = (begins_at IS NULL))),

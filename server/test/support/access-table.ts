@@ -142,6 +142,9 @@ export const accessTable: Readonly<Record<string, Who>> = {
   getWebhookSchedule: workers,
   setWebhookSchedule: workers,
 
+  listCertificates: "operators",
+  renewCertificate: "operators",
+  revokeCertificate: "operators",
   createCoupon: "operators",
   listCoupons: "operators",
   endCoupon: "operators",

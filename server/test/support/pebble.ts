@@ -25,10 +25,6 @@ export const noPebble =
     : "pebble is not installed here: go install github.com/letsencrypt/pebble/v2/cmd/...@latest, and set SLIPWAY_TEST_PEBBLE to the folder of its programs";
 
 export type PebbleOptions = {
-  /** The port at which proofs over plain HTTP are looked for. */
-  readonly httpPort?: string;
-  /** The port at which proofs in the handshake of TLS are looked for. */
-  readonly tlsPort?: string;
   /** Whether it asks for an account that it knows already. */
   readonly externalAccount?: { readonly keyId: string; readonly hmacKey: string };
   /** How long its certificates are valid. */
@@ -40,20 +36,27 @@ export class Pebble {
   readonly directoryUrl: string;
   /** The file with the certificate of its own HTTPS. */
   readonly caFile: string;
-  /** The address of its name server, and of that server's management. */
+  /** The address of its name server. */
   readonly nameServer: string;
-  readonly #namesUrl: string;
+  /** The port at which it looks for proofs over plain HTTP. */
+  readonly httpPort: string;
+  /** The port at which it looks for proofs in the handshake of TLS. */
+  readonly tlsPort: string;
+  /** The address of the name server's management. */
+  readonly namesUrl: string;
   readonly #managementPort: string;
   readonly #output: () => string;
 
   constructor(
-    at: { directoryUrl: string; caFile: string; nameServer: string },
+    at: Pick<Pebble, "directoryUrl" | "caFile" | "nameServer" | "httpPort" | "tlsPort">,
     more: { namesUrl: string; managementPort: string; output: () => string },
   ) {
     this.directoryUrl = at.directoryUrl;
     this.caFile = at.caFile;
     this.nameServer = at.nameServer;
-    this.#namesUrl = more.namesUrl;
+    this.httpPort = at.httpPort;
+    this.tlsPort = at.tlsPort;
+    this.namesUrl = more.namesUrl;
     this.#managementPort = more.managementPort;
     this.#output = more.output;
   }
@@ -63,10 +66,12 @@ export class Pebble {
     return this.#output();
   }
 
-  /** The settings of a platform that gets its certificates here. */
-  settings(publicUrl: string): Record<string, string> {
+  /** The settings of a platform of this host name that gets its certificates here. */
+  settings(host: string): Record<string, string> {
     return {
-      SLIPWAY_PUBLIC_URL: publicUrl,
+      SLIPWAY_PUBLIC_URL: `https://${host}:${this.tlsPort}`,
+      SLIPWAY_PORT: this.httpPort,
+      SLIPWAY_TLS_PORT: this.tlsPort,
       SLIPWAY_ACME_EMAIL: "operator@example.org",
       SLIPWAY_ACME_AGREE_TO_TERMS: "true",
       SLIPWAY_ACME_DIRECTORY: this.directoryUrl,
@@ -89,7 +94,7 @@ export class Pebble {
 
   /** Changes the answers of the name server: a path of its management, and what to send there. */
   async changeNames(path: string, body: object): Promise<void> {
-    const response = await fetch(`${this.#namesUrl}/${path}`, {
+    const response = await fetch(`${this.namesUrl}/${path}`, {
       method: "POST",
       body: JSON.stringify(body),
     });
@@ -114,18 +119,20 @@ export class Pebble {
 
 /** Starts it; it ends with the test. */
 export async function startPebble(t: TestContext, options: PebbleOptions = {}): Promise<Pebble> {
-  const place = temporaryFolder(t, "pebble");
-  const authority = new TestAuthority(place);
+  const ownFolder = temporaryFolder(t, "pebble");
+  const authority = new TestAuthority(ownFolder);
   const { certificateFile, keyFile } = authority.sign("pebble", ["localhost", "127.0.0.1"]);
-  const [port = "", managementPort = "", namePort = "", namesPort = ""] = await freePorts(4);
+  const ports = await freePorts(6);
+  const [port = "", managementPort = "", namePort = "", namesPort = ""] = ports;
+  const [httpPort = "", tlsPort = ""] = ports.slice(4);
   const { externalAccount, validSeconds = 7_776_000 } = options;
   const pebble = {
     listenAddress: `127.0.0.1:${port}`,
     managementListenAddress: `127.0.0.1:${managementPort}`,
     certificate: certificateFile,
     privateKey: keyFile,
-    httpPort: Number(options.httpPort ?? 1),
-    tlsPort: Number(options.tlsPort ?? 1),
+    httpPort: Number(httpPort),
+    tlsPort: Number(tlsPort),
     ocspResponderURL: "",
     externalAccountBindingRequired: externalAccount !== undefined,
     externalAccountMACKeys:
@@ -134,7 +141,7 @@ export async function startPebble(t: TestContext, options: PebbleOptions = {}): 
     keyAlgorithm: "ecdsa",
     profiles: { default: { description: "default", validityPeriod: validSeconds } },
   };
-  const configFile = join(place, "pebble.json");
+  const configFile = join(ownFolder, "pebble.json");
   writeFileSync(configFile, JSON.stringify({ pebble }));
   const nameServer = `127.0.0.1:${namePort}`;
   const none = ["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""];
@@ -142,7 +149,7 @@ export async function startPebble(t: TestContext, options: PebbleOptions = {}): 
   let output = "";
   const run = (program: string, parameters: readonly string[]): void => {
     const child = spawn(program, parameters, {
-      env: { ...process.env, PEBBLE_VA_NOSLEEP: "1" },
+      env: { ...process.env, PEBBLE_VA_NOSLEEP: "1", PEBBLE_AUTHZREUSE: "0" },
       stdio: ["ignore", "pipe", "pipe"],
     });
     for (const stream of [child.stdout, child.stderr])
@@ -152,7 +159,13 @@ export async function startPebble(t: TestContext, options: PebbleOptions = {}): 
   run(programs.names, [...none, ...own]);
   run(programs.pebble, ["-config", configFile, "-dnsserver", nameServer]);
   const started = new Pebble(
-    { directoryUrl: `https://127.0.0.1:${port}/dir`, caFile: authority.file, nameServer },
+    {
+      directoryUrl: `https://127.0.0.1:${port}/dir`,
+      caFile: authority.file,
+      nameServer,
+      httpPort,
+      tlsPort,
+    },
     { namesUrl: `http://127.0.0.1:${namesPort}`, managementPort, output: () => output },
   );
   await until("pebble answers", async () =>

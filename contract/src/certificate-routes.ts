@@ -1,0 +1,73 @@
+// The routes of the certificates that the platform gets by itself.
+import { z } from "zod";
+import type { Field } from "./field.ts";
+import type { Route } from "./route.ts";
+
+const time = z.iso.datetime();
+const certificates = "/v2/operator/certificates";
+const one = `${certificates}/{certificate}` as const;
+
+/** A certificate as shown to operators. */
+export const operatorCertificate = z.strictObject({
+  /** A host name, or `*.` and the name above. */
+  name: z.string(),
+  /** failing: the last try failed, whether or not there is a certificate still. */
+  state: z.enum(["waiting", "valid", "failing", "ended", "revoking"]),
+  begins_at: time.nullable(),
+  ends_at: time.nullable(),
+  /** When it is requested next: the first time, to renew it, or after a failure. */
+  next_try_at: time,
+  /** Failed tries since the last success. */
+  failures: z.int().min(0),
+  last_error: z.string().nullable(),
+});
+
+const revocationFields = {
+  reason: {
+    kind: "choice",
+    toml: null,
+    choices: [
+      "unspecified",
+      "key_compromise",
+      "affiliation_changed",
+      "superseded",
+      "cessation_of_operation",
+    ],
+    default: "unspecified",
+    about: "Why the certificate is revoked, which the authority publishes.",
+  },
+} as const satisfies Record<string, Field>;
+
+/** The routes of certificates, by operation id. */
+export const certificateRoutes = {
+  listCertificates: {
+    method: "GET",
+    path: certificates,
+    about: "The certificates that the platform gets by itself, by name. Operators only.",
+    access: "platform.manage",
+    audit: null,
+    status: 200,
+    answer: z.array(operatorCertificate),
+  },
+  renewCertificate: {
+    method: "POST",
+    path: `${one}/renew`,
+    about:
+      "Has a certificate requested now, whether it is due or not. The authority's limits count all the same. Operators only.",
+    access: "platform.manage",
+    audit: "certificate.renew",
+    status: 200,
+    answer: operatorCertificate,
+  },
+  revokeCertificate: {
+    method: "POST",
+    path: `${one}/revoke`,
+    about:
+      "Has a certificate revoked, and another one requested with a new key. Until that is there, clients are refused. Operators only.",
+    access: "platform.manage",
+    audit: "certificate.revoke",
+    body: { kind: "fields", fields: revocationFields, required: [] },
+    status: 200,
+    answer: operatorCertificate,
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,108 @@
+// What operators do with the certificates that the platform gets by itself: list them, have one
+// requested at once, have one revoked. Called by the API.
+import { record, type By } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Foundation } from "#store/foundation.ts";
+import * as store from "./acme-store.ts";
+import type { RevocationReason } from "./authority.ts";
+
+type Parts = Pick<Foundation, "db" | "clock"> & {
+  /** Has the certificates looked at now. */
+  readonly nudge: () => void;
+};
+
+/** A certificate as operators see it. */
+export type ListedCertificate = {
+  readonly name: string;
+  readonly state: "waiting" | "valid" | "failing" | "ended" | "revoking";
+  readonly beginsAt: Date | null;
+  readonly endsAt: Date | null;
+  readonly nextTryAt: Date;
+  readonly failures: number;
+  readonly lastError: string | null;
+};
+
+/** How many certificates a list has at most: as many as are kept. */
+const listMax = 2_000;
+
+/** The use cases. They throw `Fault("not_found" | "conflict")`. */
+export class CertificateUseCases {
+  readonly #parts: Parts;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** All certificates, by name; where none are requested, those of an earlier start. */
+  async list(): Promise<ListedCertificate[]> {
+    const { db, clock } = this.#parts;
+    return (await store.listCertificates(db, listMax)).map((row) => listed(row, clock.now()));
+  }
+
+  /** Has a certificate requested at once, whatever is left of the one that there is. */
+  renew(name: string, by: By): Promise<ListedCertificate> {
+    return this.#request(name, { action: "certificate.renew", revocation: null, by });
+  }
+
+  /** Has the certificate revoked, and another one requested, as soon as the authority answers. */
+  revoke(name: string, revocation: RevocationReason, by: By): Promise<ListedCertificate> {
+    return this.#request(name, { action: "certificate.revoke", revocation, by });
+  }
+
+  async #request(name: string, { action, revocation, by }: Wish): Promise<ListedCertificate> {
+    const { db, clock, nudge } = this.#parts;
+    const row = await db.transaction().execute(async (tx) => {
+      const now = new Date(clock.now());
+      const isKnown = await store.requestNow(tx, name, { now, revocation });
+      const changed = await store.certificateOf(tx, name);
+      if (changed === undefined) throw unknownName(name);
+      if (!isKnown) throw new Fault("conflict", `There is no certificate for ${name} to revoke.`);
+      await record(tx, {
+        projectId: null,
+        action,
+        by,
+        resource: { type: "certificate", id: name },
+        ...(revocation === null ? {} : { changes: { reason: { new: revocation } } }),
+      });
+      return changed;
+    });
+    nudge();
+    return listed(row, clock.now());
+  }
+}
+
+type Wish = {
+  readonly action: "certificate.renew" | "certificate.revoke";
+  readonly revocation: RevocationReason | null;
+  readonly by: By;
+};
+
+function unknownName(name: string): Fault {
+  return new Fault(
+    "not_found",
+    `No certificate is requested for ${name}. To see the names: slipway certificates`,
+  );
+}
+
+function listed(row: store.CertificateRow, nowMs: number): ListedCertificate {
+  const { name, begins_at: beginsAt, ends_at: endsAt, failures, last_error: lastError } = row;
+  return {
+    name,
+    state: stateOf(row, nowMs),
+    beginsAt,
+    endsAt,
+    nextTryAt: row.next_try_at,
+    failures,
+    lastError,
+  };
+}
+
+function stateOf(
+  { ends_at: endsAt, failures, revocation }: store.CertificateRow,
+  nowMs: number,
+): ListedCertificate["state"] {
+  if (revocation !== null) return "revoking";
+  if (endsAt !== null && endsAt.getTime() <= nowMs) return "ended";
+  if (failures > 0) return "failing";
+  return endsAt === null ? "waiting" : "valid";
+}

@@ -1,0 +1,90 @@
+// Proves names by records in DNS (DNS-01), which also proves wildcards. Who can change the records
+// is behind `DnsRecords`; here is the wait until the authority can see them.
+import { Resolver } from "node:dns/promises";
+import type { Clock } from "#lib/clock.ts";
+import { AuthorityError, type Proof, type Prover } from "./authority.ts";
+
+/** A record of the kind TXT; the name is whole, without a dot at its end. */
+export type TxtRecord = { readonly name: string; readonly value: string };
+
+/** Changes records of kind TXT; others of the same name stay. Rejects with `AuthorityError`. */
+export interface DnsRecords {
+  add(record: TxtRecord, signal: AbortSignal): Promise<void>;
+  /** Also resolves when there is no such record. */
+  remove(record: TxtRecord, signal: AbortSignal): Promise<void>;
+}
+
+export type DnsProverOptions = {
+  readonly records: DnsRecords;
+  /** The name servers that must know a record, as addresses; empty: those of its zone. */
+  readonly servers: readonly string[];
+  readonly clock: Clock;
+};
+
+/** How often a record is looked for, and how long at most. */
+const lookEveryMs = 2_000;
+const looksMax = 300;
+/** A name server that does not answer within this time has not got the record yet. */
+const answerMs = 5_000;
+
+/** Shows proofs as records, once every name server of the zone has them. */
+export function dnsProver({ records, servers, clock }: DnsProverOptions): Prover {
+  return {
+    kind: "dns-01",
+    async show(proof, signal) {
+      const record = recordOf(proof);
+      await records.add(record, signal);
+      for (let looks = 1; !(await isSeen(record, servers)); looks++) {
+        if (looks === looksMax) {
+          const minutes = (looksMax * lookEveryMs) / 60_000;
+          throw new AuthorityError(
+            `the record TXT ${record.name} was not seen within ${minutes} minutes`,
+          );
+        }
+        await clock.sleep(lookEveryMs, signal);
+      }
+    },
+    hide: (proof, signal) => records.remove(recordOf(proof), signal),
+  };
+}
+
+function recordOf({ name, answer }: Proof): TxtRecord {
+  return { name: `_acme-challenge.${name}`, value: answer };
+}
+
+/** The zones that may hold the name, the longest first. */
+export function zonesOf(name: string): string[] {
+  const labels = name.split(".");
+  return labels.slice(0, -1).map((_, index) => labels.slice(index).join("."));
+}
+
+/** Whether all name servers have the record. */
+async function isSeen({ name, value }: TxtRecord, given: readonly string[]): Promise<boolean> {
+  const servers = given.length > 0 ? given : await serversOf(name);
+  const found = await Promise.all(
+    servers.map(async (server) => {
+      const resolver = newResolver();
+      resolver.setServers([server]);
+      const texts = await resolver.resolveTxt(name).catch(() => []);
+      return texts.some((pieces) => pieces.join("") === value);
+    }),
+  );
+  return found.length > 0 && found.every(Boolean);
+}
+
+/** The addresses of the name servers of the zone that holds the name; empty: none answers. */
+async function serversOf(name: string): Promise<string[]> {
+  const resolver = newResolver();
+  for (const zone of zonesOf(name)) {
+    const names = await resolver.resolveNs(zone).catch(() => []);
+    const addresses = await Promise.all(
+      names.map((server) => resolver.resolve4(server).catch(() => [])),
+    );
+    if (addresses.flat().length > 0) return addresses.flat();
+  }
+  return [];
+}
+
+function newResolver(): Resolver {
+  return new Resolver({ timeout: answerMs, tries: 1 });
+}

@@ -1,0 +1,38 @@
+// Route handlers by which operators see the certificates that the platform gets by itself, and have
+// them renewed or revoked.
+import type { z } from "zod";
+import type { operatorCertificate } from "@slipway/contract/certificate-routes.ts";
+import type { Sent } from "@slipway/contract/route.ts";
+import type { RevocationReason } from "#acme/authority.ts";
+import type { ListedCertificate } from "#acme/certificate-use-cases.ts";
+import { bodyOf, partOf, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
+
+/** Route handlers for certificates. */
+export function certificateHandlers({ certificates: useCases }: HandlerParts) {
+  return {
+    async listCertificates() {
+      return (await useCases.list()).map(showCertificate);
+    },
+    async renewCertificate(call) {
+      return showCertificate(await useCases.renew(partOf(call, "certificate"), call.by));
+    },
+    async revokeCertificate(call) {
+      // The contract has checked that it is one of the reasons.
+      const reason = String(bodyOf(call)["reason"]) as RevocationReason;
+      return showCertificate(await useCases.revoke(partOf(call, "certificate"), reason, call.by));
+    },
+  } satisfies Handlers;
+}
+
+function showCertificate(one: ListedCertificate): Sent<z.infer<typeof operatorCertificate>> {
+  return {
+    name: one.name,
+    state: one.state,
+    begins_at: one.beginsAt,
+    ends_at: one.endsAt,
+    next_try_at: one.nextTryAt,
+    failures: one.failures,
+    last_error: one.lastError,
+  };
+}
