@@ -8,7 +8,7 @@ import { test, type TestContext } from "node:test";
 import { CloudflareRecords } from "#acme/dns-cloudflare.ts";
 import { DigitalOceanRecords } from "#acme/dns-digitalocean.ts";
 import { DnsHook } from "#acme/dns-hook.ts";
-import { dnsProver, type DnsRecords } from "#acme/dns-records.ts";
+import { dnsProver, type TxtRecords } from "#acme/dns-records.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Secret } from "#lib/secret.ts";
 import { temporaryFolder } from "./support/folder.ts";
@@ -105,11 +105,11 @@ for (const [provider, answers, open, text] of [
 ] as const) {
   test(`records are added and removed at ${provider}, and others of their name stay`, async (t) => {
     const kept: Kept[] = [{ id: 77, name: record.name, text: "of another platform" }];
-    const records: DnsRecords = open(await standIn(t, answers(kept)));
+    const records: TxtRecords = open(await standIn(t, answers(kept)));
     await records.add(record, signal);
     assert.deepEqual(kept[1], { id: 2, name: record.name, text });
-    await records.remove(record, signal);
-    await records.remove(record, signal);
+    await records.remove(record);
+    await records.remove(record);
     assert.deepEqual(
       kept.map(({ id }) => id),
       [77],
@@ -125,7 +125,7 @@ function at(url: string) {
 
 test("a provider's refusal is told without the token", async (t) => {
   const url = await standIn(t, () => ({ status: 200 }));
-  const wrong: DnsRecords = new CloudflareRecords({ ...at(url), token: new Secret("other-token") });
+  const wrong: TxtRecords = new CloudflareRecords({ ...at(url), token: new Secret("other-token") });
   await assert.rejects(wrong.add(record, signal), (error: Error) => {
     assert.match(error.message, /answered GET \/zones\?name=\S+ with 403: .*bad token/);
     assert.doesNotMatch(error.message, /other-token/);
@@ -147,7 +147,7 @@ test("a hook that fails is told with its reason", async (t) => {
 
 test("a stop ends the wait for a record that no name server has, and the record is taken away", async () => {
   const done: string[] = [];
-  const records: DnsRecords = {
+  const records: TxtRecords = {
     add: async ({ name }) => void done.push(`add ${name}`),
     remove: async ({ name }) => void done.push(`remove ${name}`),
   };
@@ -159,7 +159,7 @@ test("a stop ends the wait for a record that no name server has, and the record 
   const shown = prover.show(proof, stopping.signal);
   stopping.abort(new Error("stopping"));
   await assert.rejects(shown, /stopping/);
-  await prover.hide(proof, signal);
+  await prover.hide(proof);
   assert.deepEqual(done, [
     "add _acme-challenge.apps.example.org",
     "remove _acme-challenge.apps.example.org",

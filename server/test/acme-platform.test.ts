@@ -57,6 +57,9 @@ for (const challenge of ["http-01", "tls-alpn-01"]) {
       const first = await certificateOf(look);
       assert.equal(first.subjectaltname, `DNS:${name}`);
       assert.doesNotMatch(platform.output(), /could not be issued/);
+      // A client without a name asks as an authority does: it is refused, and nothing else happens.
+      const nameless = connect({ port: Number(pebble.tlsPort), ALPNProtocols: ["acme-tls/1"] });
+      await new Promise((resolve) => nameless.once("error", resolve));
       const text = `http://127.0.0.1:${pebble.httpPort}/.well-known/acme-challenge/unknown`;
       assert.equal((await fetch(text)).status, 404);
       await platform.end("SIGKILL");

@@ -1,10 +1,9 @@
 // The real authority: an account there, and the steps of an order. The library acme-client speaks
 // the protocol; what must survive a restart is stored by the callers, and by `Account`.
 import acme, { type Authorization, type Client, type Order } from "acme-client";
-import type { Clock } from "#lib/clock.ts";
-import type { Sealer } from "#lib/seal.ts";
+import { errorMessage } from "#lib/error-message.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import * as store from "./acme-store.ts";
 import {
   AuthorityError,
@@ -27,7 +26,7 @@ export type AcmeSettings = {
   readonly trusted: string | null;
 };
 
-type Parts = { readonly db: Db; readonly sealer: Sealer; readonly clock: Clock };
+type Parts = Pick<Foundation, "db" | "sealer" | "clock" | "log">;
 
 type Challenge = Authorization["challenges"][number];
 
@@ -134,7 +133,17 @@ export class AcmeAuthority implements Authority {
       });
       if (judged.status !== "valid") throw new AuthorityError(whyNotProven(judged));
     } finally {
-      await prover.hide(proof, signal);
+      await this.#hide(prover, proof);
+    }
+  }
+
+  /** What stays of a proof does no harm, and must not spoil an order that is proven. */
+  async #hide(prover: Prover, proof: Proof): Promise<void> {
+    try {
+      await prover.hide(proof);
+    } catch (error) {
+      const reason = errorMessage(error);
+      this.#parts.log.warn({ name: proof.name, reason }, "a proof could not be taken away");
     }
   }
 

@@ -18,7 +18,7 @@ export interface Prover {
   /** Resolves when the authority can see the proof. */
   show(proof: Proof, signal: AbortSignal): Promise<void>;
   /** Takes the proof away again; also called when `show` has failed. */
-  hide(proof: Proof, signal: AbortSignal): Promise<void>;
+  hide(proof: Proof): Promise<void>;
 }
 
 export type CertificateOrder = {

@@ -1,6 +1,6 @@
 // Changes records at Cloudflare. The token needs the permissions to read zones and to edit DNS.
 import { DnsApi, type DnsApiOptions } from "./dns-api.ts";
-import type { DnsRecords, TxtRecord } from "./dns-records.ts";
+import type { TxtRecords, TxtRecord } from "./dns-records.ts";
 
 type Listed = { readonly result?: readonly { readonly id: string }[] | null } | null;
 
@@ -8,7 +8,7 @@ type Listed = { readonly result?: readonly { readonly id: string }[] | null } | 
 const ttl = 60;
 
 /** Records at Cloudflare. */
-export class CloudflareRecords implements DnsRecords {
+export class CloudflareRecords implements TxtRecords {
   readonly #api: DnsApi;
 
   constructor(options: DnsApiOptions) {

@@ -1,7 +1,7 @@
 // Changes records at DigitalOcean. The token needs the permissions to read, create and delete
 // domains' records.
 import { DnsApi, type DnsApiOptions } from "./dns-api.ts";
-import type { DnsRecords, TxtRecord } from "./dns-records.ts";
+import type { TxtRecords, TxtRecord } from "./dns-records.ts";
 
 type Listed = {
   readonly domain_records?: readonly { readonly id: number; readonly data: string }[];
@@ -11,7 +11,7 @@ type Listed = {
 const ttl = 30;
 
 /** Records at DigitalOcean. */
-export class DigitalOceanRecords implements DnsRecords {
+export class DigitalOceanRecords implements TxtRecords {
   readonly #api: DnsApi;
 
   constructor(options: DnsApiOptions) {

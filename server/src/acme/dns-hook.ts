@@ -4,7 +4,7 @@ import { runCommand } from "#lib/command.ts";
 import type { Clock } from "#lib/clock.ts";
 import { oneLine } from "#lib/one-line.ts";
 import { AuthorityError } from "./authority.ts";
-import type { DnsRecords, TxtRecord } from "./dns-records.ts";
+import type { TxtRecords, TxtRecord } from "./dns-records.ts";
 
 export type DnsHookOptions = {
   /** The program, as an absolute path. */
@@ -20,7 +20,7 @@ const runMs = 120_000;
 const messageLengthMax = 500;
 
 /** Records that a program changes. */
-export class DnsHook implements DnsRecords {
+export class DnsHook implements TxtRecords {
   readonly #options: DnsHookOptions;
 
   constructor(options: DnsHookOptions) {
@@ -31,8 +31,9 @@ export class DnsHook implements DnsRecords {
     return this.#run("present", record, signal);
   }
 
-  remove(record: TxtRecord, signal: AbortSignal): Promise<void> {
-    return this.#run("cleanup", record, signal);
+  /** Also runs when the order was given up: the record must not stay. */
+  remove(record: TxtRecord): Promise<void> {
+    return this.#run("cleanup", record, new AbortController().signal);
   }
 
   async #run(action: string, { name, value }: TxtRecord, signal: AbortSignal): Promise<void> {

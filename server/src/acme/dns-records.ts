@@ -1,5 +1,5 @@
 // Proves names by records in DNS (DNS-01), which also proves wildcards. Who can change the records
-// is behind `DnsRecords`; here is the wait until the authority can see them.
+// is behind `TxtRecords`; here is the wait until the authority can see them.
 import { Resolver } from "node:dns/promises";
 import type { Clock } from "#lib/clock.ts";
 import { AuthorityError, type Proof, type Prover } from "./authority.ts";
@@ -8,14 +8,14 @@ import { AuthorityError, type Proof, type Prover } from "./authority.ts";
 export type TxtRecord = { readonly name: string; readonly value: string };
 
 /** Changes records of kind TXT; others of the same name stay. Rejects with `AuthorityError`. */
-export interface DnsRecords {
+export interface TxtRecords {
   add(record: TxtRecord, signal: AbortSignal): Promise<void>;
   /** Also resolves when there is no such record. */
-  remove(record: TxtRecord, signal: AbortSignal): Promise<void>;
+  remove(record: TxtRecord): Promise<void>;
 }
 
 export type DnsProverOptions = {
-  readonly records: DnsRecords;
+  readonly records: TxtRecords;
   /** The name servers that must know a record, as addresses; empty: those of its zone. */
   readonly servers: readonly string[];
   readonly clock: Clock;
@@ -44,7 +44,7 @@ export function dnsProver({ records, servers, clock }: DnsProverOptions): Prover
         await clock.sleep(lookEveryMs, signal);
       }
     },
-    hide: (proof, signal) => records.remove(recordOf(proof), signal),
+    hide: (proof) => records.remove(recordOf(proof)),
   };
 }
 

@@ -12,7 +12,7 @@ import { CertificateUseCases } from "./certificate-use-cases.ts";
 import { CloudflareRecords } from "./dns-cloudflare.ts";
 import { DigitalOceanRecords } from "./dns-digitalocean.ts";
 import { DnsHook } from "./dns-hook.ts";
-import { dnsProver, type DnsRecords } from "./dns-records.ts";
+import { dnsProver, type TxtRecords } from "./dns-records.ts";
 import type { NameSource } from "./name-source.ts";
 import { Proofs } from "./shown-proofs.ts";
 
@@ -99,7 +99,7 @@ function recordsOf(
   dns: DnsSettings,
   environment: Readonly<Record<string, string>>,
   clock: Clock,
-): DnsRecords {
+): TxtRecords {
   if (dns.by === "hook") return new DnsHook({ program: dns.program, environment, clock });
   const { token } = dns;
   return dns.by === "cloudflare"

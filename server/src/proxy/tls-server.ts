@@ -29,9 +29,10 @@ export function createTlsServer(parts: TlsServerParts): Server {
     ...certificates.standard,
     // Node calls this and `SNICallback` with the socket as `this`.
     ALPNCallback(this: TLSSocket, { servername, protocols: offered }) {
-      const proof = offered.includes(proofProtocol) ? proofs?.tlsAnswer(servername) : null;
-      if (proof === null || proof === undefined)
-        return protocols.find((protocol) => offered.includes(protocol));
+      // For a client that names no host, this is `false`, although the type says otherwise.
+      const name = typeof (servername as unknown) === "string" ? servername : "";
+      const proof = offered.includes(proofProtocol) ? (proofs?.tlsAnswer(name) ?? null) : null;
+      if (proof === null) return protocols.find((protocol) => offered.includes(protocol));
       proving.set(this, proof);
       this.setKeyCert(proof);
       return proofProtocol;
