@@ -35,7 +35,7 @@ export async function addNames(db: Db, names: readonly string[], now: Date): Pro
   for (const name of names) await insertNew(db, "certificates", { name, next_try_at: now });
 }
 
-/** All rows by name, at most `limit`. No locks. */
+/** The first `limit` rows in the order of their names. No locks. */
 export function listCertificates(db: Db, limit: number): Promise<CertificateRow[]> {
   return db.selectFrom("certificates").selectAll().orderBy("name").limit(limit).execute();
 }
@@ -45,7 +45,7 @@ export function certificateOf(db: Db, name: string): Promise<CertificateRow | un
   return db.selectFrom("certificates").selectAll().where("name", "=", name).executeTakeFirst();
 }
 
-/** Stores a new certificate, with which the order and the failures of the name are over. */
+/** Stores a new certificate, and clears the order, the failures and the warning of the name. */
 export async function storeCertificate(
   db: Db,
   name: string,

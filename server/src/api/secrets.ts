@@ -1,4 +1,5 @@
-// Route handlers that read and replace the secrets of projects and apps, which are flat maps.
+// Route handlers that read and replace the secrets of a project or an app: a flat map from names to
+// values.
 import type { SecretScope } from "#apps/secret-store.ts";
 import { readSecretMap, type SecretMap } from "#apps/secrets.ts";
 import { projectOf, refOf, type ApiCall, type Handlers } from "./call.ts";

@@ -26,7 +26,7 @@ export function readInstant(text: string): Instant | null {
   const [offsetHours = 0, offsetMinutes = 0] = offset.map((part) => Number(part ?? 0));
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;
   if (offsetHours > 23 || offsetMinutes > 59) return null;
-  // A day that its month does not have is read as one of the next month, so the text differs.
+  // February 30 is read as a day in March, so its text then differs from `date`.
   const dayMs = Date.parse(`${date}T00:00:00Z`);
   if (Number.isNaN(dayMs) || new Date(dayMs).toISOString().slice(0, 10) !== date) return null;
   const offsetSign = sign === "-" ? -1 : 1;
@@ -64,7 +64,7 @@ export function instantOfMs(ms: number): Instant {
  * with six decimals of the seconds.
  */
 export function timeOfMicros(micros: number | bigint): string {
-  // After the year 2255, a number of microseconds is no longer exact.
+  // Computes with a bigint: a number is not exact for times after the year 2255.
   const exact = BigInt(micros);
   const text = new Date(Number(exact / 1_000n)).toISOString();
   return `${text.slice(0, -1)}${String(exact % 1_000n).padStart(3, "0")}Z`;

@@ -1,6 +1,6 @@
 // Keeps the ends and last lines of replicas that end while no platform runs, as with `npm run
-// stop`, in a file until the next platform stores them. So nothing of the replicas themselves has
-// to stay.
+// stop`, in a file until the next platform stores them. So the replicas themselves can be removed
+// at once.
 import { appendFileSync, createReadStream, existsSync, statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { createInterface } from "node:readline";
@@ -51,7 +51,7 @@ export async function deliverKept(
   const options = {
     clock,
     lines: (lines: readonly ReplicaLine[]) => sink.lines(lines),
-    signal: never,
+    signal: neverAborted,
   };
   for await (const text of createInterface({ input: createReadStream(file) })) {
     const entry = parse(text);
@@ -63,7 +63,8 @@ export async function deliverKept(
   await rm(file, { force: true });
 }
 
-const never = new AbortController().signal;
+/** A signal that nothing aborts: all lines are stored, or given up after the last attempt. */
+const neverAborted = new AbortController().signal;
 
 /** Escapes two more characters that readers take for the end of a line: apps may print them. */
 function onOneLine(entry: Entry): string {

@@ -1,5 +1,5 @@
-// Finds the ports on which a replica listens in the kernel's tables, and says so when it is called
-// on another port. Pure.
+// Finds in the kernel's tables the ports on which a replica listens, and words the hint for the
+// app's owner when calls go to another port. Pure.
 import { listeningRows } from "#lib/listening-rows.ts";
 
 /** A socket that listens: one row of a table. */
@@ -25,7 +25,8 @@ export function listeningSockets(tables: string): readonly ListeningSocket[] {
 
 /**
  * Returns a sentence for the app's owner that says where the app listens instead of on `port`; null
- * when it listens there, or nowhere. `needsAll`: a server on the loopback address gets no calls.
+ * when it listens there, or nowhere. `needsAll`: the app must listen on all addresses, since no
+ * call reaches a server on the loopback address.
  */
 export function listensElsewhere(
   sockets: readonly ListeningSocket[],
@@ -39,12 +40,12 @@ export function listensElsewhere(
   const ports = [...new Set(sockets.map((socket) => socket.port))].toSorted(
     (first, second) => first - second,
   );
-  const [only] = ports;
-  if (only === undefined) return null;
+  const [firstPort] = ports;
+  if (firstPort === undefined) return null;
   const limit = sockets.some(isReached) ? "" : " of 127.0.0.1 only";
   const remedy = limit === "" ? "" : " and have it listen on 0.0.0.0";
   if (ports.length === 1)
-    return `It listens on port ${only}${limit}: set port = ${only}${remedy}, or have it listen on ${port}.`;
+    return `It listens on port ${firstPort}${limit}: set port = ${firstPort}${remedy}, or have it listen on ${port}.`;
   const named = ports.slice(0, portsMax).join(", ");
   return `It listens on the ports ${named}${limit}: set port to the one that is to be called${remedy}, or have it listen on ${port}.`;
 }

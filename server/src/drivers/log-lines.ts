@@ -46,10 +46,11 @@ export function cutLines(
   }
   let rest = buffer.length - start;
   const isFramed = state.hasFrames && buffer[start] === frameMark;
+  // Drops the earlier states of a line that overwrites itself, unless the line begins with a frame,
+  // which would be dropped with them.
   if (rest >= lineBytesMax && !isCutting && !isFramed) {
-    // Drops the earlier states of a line that overwrites itself; a frame would be dropped, too.
-    start += rest - visibleOf(buffer.subarray(start)).length;
-    rest = buffer.length - start;
+    rest = visibleOf(buffer.subarray(start)).length;
+    start = buffer.length - rest;
   }
   const mustCut = isCutting || state.isEnd || rest >= lineBytesMax;
   if (rest > 0 && mustCut) {
@@ -103,7 +104,7 @@ function lineOf(bytes: Buffer, hasFrames: boolean): OutputLine {
 function visibleOf(bytes: Buffer): Buffer {
   let end = bytes.length;
   while (end > 0 && bytes[end - 1] === carriageReturn) end--;
-  return end === 0
-    ? bytes.subarray(bytes.length)
-    : bytes.subarray(bytes.lastIndexOf(carriageReturn, end - 1) + 1);
+  // There are only carriage returns, so nothing is visible.
+  if (end === 0) return bytes.subarray(bytes.length);
+  return bytes.subarray(bytes.lastIndexOf(carriageReturn, end - 1) + 1);
 }

@@ -10,7 +10,7 @@ const stepMs = 30_000;
  */
 const stepOffsets = [-1, 0, 1];
 const digits = 6;
-/** As a text, these bytes have 32 letters: more than the 20 bytes that RFC 4226 recommends. */
+/** The key is the text of these bytes in base64url: 32 bytes, where RFC 4226 recommends 20. */
 const secretBytes = 24;
 const backupCodeCount = 10;
 const backupCodeLetters = 10;
@@ -34,8 +34,8 @@ export function appUri(secret: string, email: string): string {
 }
 
 /**
- * The beginning of the step in which an app with the secret shows the code, in milliseconds. Only
- * the step at `atMs`, the one before and the one after count; null: the code belongs to none of
+ * The beginning of the step in which an app with the secret shows the code, in milliseconds. Tries
+ * only the step at `atMs` and the steps right before and after it; null: it is the code of none of
  * them.
  */
 export function appCodeTime(secret: string, code: string, atMs: number): number | null {
@@ -63,8 +63,8 @@ function appCode(secret: string, step: number): string {
   const counter = Buffer.alloc(8);
   counter.writeBigInt64BE(BigInt(step));
   const hash = createHmac("sha1", secret).update(counter).digest();
-  // The last four bits of the hash say where in it the number is, which has no sign bit (RFC 4226,
-  // 5.3).
+  // The last four bits of the hash say at which of its bytes the number begins. The number's sign
+  // bit is dropped (RFC 4226, 5.3).
   const offset = (hash.at(-1) ?? 0) & 0x0f;
   const number = hash.readUInt32BE(offset) & 0x7fff_ffff;
   return String(number % 10 ** digits).padStart(digits, "0");

@@ -62,7 +62,7 @@ const pollIntervalMinMs = 200;
  * How long the row of an expired code stays, so that its device learns that the code has expired.
  */
 const expiredKeptMs = 60 * 60_000;
-/** The maximum number of logins that wait on the whole platform. */
+/** The maximum number of logins on the whole platform whose codes are still valid. */
 const openMax = 10_000;
 const removedAtOnceMax = 1_000;
 const clientLengthMax = 200;
@@ -170,8 +170,9 @@ export class DeviceLogins {
     if (login.state === "denied") return "access_denied";
     if (login.state === "waiting") return "authorization_pending";
     const tokens = await db.transaction().execute(async (tx) => {
-      // Whatever ends all sessions of the person takes this lock first. An approval ends with its
-      // session, so the new session is either ended too, or never opened.
+      // Whatever ends all sessions of a person locks the person first, as is done here. If it comes
+      // later, it ends the new session too. If it came earlier, it ended the session in which the
+      // login was approved, so that no approved login is found.
       const approver = await store.approverOf(tx, hash);
       if (approver !== undefined) await lockPerson(tx, approver.personId);
       const redeemed = await store.takeApprovedLogin(tx, hash, new Date(clock.now()));

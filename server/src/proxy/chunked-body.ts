@@ -23,7 +23,7 @@ type State =
 
 /** Enough for 2^52 - 1 bytes, which a number holds exactly. */
 const sizeDigitsMax = 13;
-/** The runtime writes up to 900 bytes of an error. */
+/** The runtime cuts off the text of an error soon after its 900th byte. */
 const extensionBytesMax = 1_024;
 /** A longer error is cut off, since it becomes part of a message to the caller. */
 const errorCharactersMax = 300;
@@ -152,20 +152,22 @@ export class ChunkedBody {
 
   #pushTrailers(bytes: Buffer, start: number, end: number): number {
     const earlierText = this.#trailerText;
+    // Where `text` would begin in `bytes`; negative when its beginning came with earlier bytes.
+    const textStart = start - earlierText.length;
     const text =
       earlierText + bytes.toString("latin1", start, Math.min(end, start + trailerBytesMax));
     const trailersEnd = trailersEndIn(text, earlierText.length);
     if (trailersEnd === -1) {
       this.#trailerText = text;
       if (text.length >= trailerBytesMax) this.#state = "bad";
-      return start + text.length - earlierText.length;
+      return textStart + text.length;
     }
     const trailers = readTrailers(text.slice(0, trailersEnd));
     this.#trailerText = "";
     this.#state = trailers === undefined ? "bad" : "done";
     this.trailers = trailers ?? [];
     // The empty line ends the body.
-    return start + trailersEnd + 2 - earlierText.length;
+    return textStart + trailersEnd + 2;
   }
 }
 

@@ -36,8 +36,8 @@ type RequestBodyOptions = SentBody & {
 const textBytesMax = 8_192;
 
 /**
- * Sends the head of a call, which lacks only its empty line, and its body as it arrives. Null:
- * there is no body.
+ * Sends the head of a call, and its body as it arrives. `head` lacks only a line for `Expect` and
+ * the empty line. Null: there is no body.
  */
 export function sendBody(
   head: string,

@@ -46,7 +46,8 @@ export class Acknowledgements {
   }
 
   /**
-   * Sends the remaining acknowledgements, with at most one failure per replica; accepts no more.
+   * Accepts no more, and sends the remaining acknowledgements; those for a replica are dropped at
+   * the first failure.
    */
   async close(): Promise<void> {
     this.#isClosed = true;

@@ -1,5 +1,6 @@
-// The scheduler's knowledge of an app that survives its process: pure, except for the class that
-// keeps rows in sync. Preserves cooldowns, and the delay of the next start after failures.
+// Stores what the scheduler must still know of each app after a restart of the platform: cooldowns,
+// and the delay of the next start after failures. Pure, except for the class that reads and writes
+// the rows.
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -15,7 +16,7 @@ const savedAtOnceMax = 500;
 /** The row of an app's state. */
 function toStored(appId: AppId, state: AppState, moment: Moment): StoredScaling {
   const { history } = state;
-  // A refused start is not stored: before a restart somebody may have corrected the cause.
+  // A refused start is not stored: when the platform runs again, its cause may have been corrected.
   const starts = state.starts?.isRefused === true ? undefined : state.starts;
   const at = (monotonicMs: number): Date => new Date(moment.now + monotonicMs - moment.monotonicMs);
   return {

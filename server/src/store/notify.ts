@@ -86,7 +86,7 @@ export class Notifications {
 
   async #listenOn(client: Client): Promise<void> {
     client.on("notification", ({ channel, payload }) => {
-      // The connection listens on these channels only, so the check just narrows the type.
+      // The connection listens on these channels only, so the check always succeeds.
       if (channel in channelTable) this.#callListeners(channel as Channel, payload ?? "");
     });
     await client.query(takeRuntimeRole);

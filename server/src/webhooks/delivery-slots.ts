@@ -1,14 +1,14 @@
 // Limits concurrent deliveries, in total, per owner and per receiver. The shares shrink as slots
-// become scarce, so that some remain for lanes and owners that have none; a failing receiver gets
-// one delivery at a time, with growing pauses. All state is in memory: after a restart it is
+// become scarce, so that some remain for receivers and owners that have none; a failing receiver
+// gets one delivery at a time, with growing pauses. All state is in memory: after a restart it is
 // learned again.
 import type { Clock } from "#lib/clock.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { LruMap } from "#lib/lru-map.ts";
 
 /**
- * A request for a slot: deliveries of one lane go to one receiver, and lanes with one owner key
- * belong to projects of one person.
+ * A request for a slot. A lane has the deliveries of one project to one receiver, and "receiver"
+ * means the lane in this file. Lanes with one owner key belong to projects of one person.
  */
 export type Wish = { readonly lane: string; readonly ownerKey: string };
 
@@ -45,11 +45,11 @@ const sharePart = 4;
 /** One in this many slots is reserved for receivers and owners that have none. */
 const reservedPart = 4;
 /**
- * How long a failing receiver is closed. With 10,000 deliveries waiting for a dead receiver, a pass
- * over them takes some hours, and a recovery is noticed within a second.
+ * How long a failing receiver is closed: a second at most, so that its recovery is noticed soon. To
+ * try each of 10,000 deliveries to a dead receiver once then takes some hours.
  */
 const pause: Backoff = { firstMs: 50, factor: 2, msMax: 1000, jitter: 0 };
-/** The maximum number of idle receivers whose state is kept. */
+/** The maximum number of receivers whose state is kept. */
 const lanesKnownMax = 10_000;
 
 /** The delivery slots of one platform. */
@@ -146,14 +146,16 @@ export class DeliverySlots {
     const { atOnce } = this.#options;
     const free = atOnce - this.#taken;
     if (free <= 0 || this.closedMs(lane) > 0) return false;
-    // The last slots are reserved for lanes and owners without one. An owner gets at most as many
-    // slots as are still free besides these, and a receiver half as many, so that heavy users share
-    // equally.
-    const shared = free - Math.floor(atOnce / reservedPart);
+    // An owner may have as many slots as are free besides the reserved ones, and a lane half as
+    // many, so that heavy users share equally. A first slot is always allowed: the reserved slots
+    // are for lanes and owners without one.
+    const unreserved = free - Math.floor(atOnce / reservedPart);
+    const ownerMax = Math.max(1, unreserved);
     const window = this.#windows.get(lane)?.max ?? this.#firstWindow();
-    const laneMax = Math.min(window, Math.max(1, Math.floor(shared / 2)));
-    const isLaneFree = (this.#slotsByLane.get(lane) ?? 0) < laneMax;
-    return isLaneFree && (this.#slotsByOwner.get(ownerKey) ?? 0) < Math.max(1, shared);
+    const laneMax = Math.min(window, Math.max(1, Math.floor(unreserved / 2)));
+    const isBelowLaneMax = (this.#slotsByLane.get(lane) ?? 0) < laneMax;
+    const isBelowOwnerMax = (this.#slotsByOwner.get(ownerKey) ?? 0) < ownerMax;
+    return isBelowLaneMax && isBelowOwnerMax;
   }
 
   #firstWindow(): number {

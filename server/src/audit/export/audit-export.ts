@@ -40,7 +40,7 @@ const batchLength = 1_000_000;
 /** The number of entries of the first batch, and its bounds for later batches. */
 const batchEntries = { first: 200, min: 20, max: 2_000 } as const;
 
-/** Makes exports. Each is recorded as an entry, which is the last one of an unfiltered export. */
+/** Makes exports. Each is recorded as an entry, which an unfiltered export already contains. */
 export class AuditExport {
   readonly #options: AuditExportOptions;
 
@@ -105,7 +105,7 @@ export class AuditExport {
     while (after < through) {
       const rows = await store.readLinks(db, { chain, after, through, limit });
       const last = rows.at(-1);
-      // There is at most one checkpoint for each entry, so the same limit does.
+      // There is at most one checkpoint for each entry, so the same limit is enough.
       const numbers = { chain, after, through: last?.number ?? through, limit };
       const checkpoints = await auditChain.checkpoints(db, numbers);
       // The stub is read after the batch: if retention has not come this far by then, the batch is
@@ -167,7 +167,10 @@ export class AuditExport {
   }
 }
 
-/** The requested period, null if all of it was removed, and the chain's end at the beginning. */
+/**
+ * The requested period, null if all of its entries were removed, and where the chain ended when the
+ * export began.
+ */
 type Bounds = { readonly window: AuditWindow | null; readonly end: store.ChainEnd };
 
 function linesOf(

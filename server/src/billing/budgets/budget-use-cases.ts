@@ -55,6 +55,7 @@ export class BudgetUseCases {
     const view = await db.transaction().execute(async (tx) => {
       const { webhookUrl, ...terms } = wish;
       const added = { ...scope, id: randomUUID(), terms, webhookUrl, period };
+      // Null: the scope had no budget, and has the added one now.
       const previous = await store.addBudget(tx, added);
       const budget = await store.putBudget(tx, { ...added, id: previous?.id ?? added.id });
       const changes = changesOf(previous, wish);
@@ -65,7 +66,8 @@ export class BudgetUseCases {
         resource: resourceOf(budget),
         changes,
       });
-      // `putBudget` has ended any stop; this step decides whether the stop goes on.
+      // `putBudget` has ended any stop in the row. The step gets the stop as it was before, and
+      // decides whether it goes on.
       const state = previous === null ? budget.state : stateUnder(terms, previous);
       const withStop = { ...budget, stoppedAt: previous?.stoppedAt ?? null };
       return await this.#view(tx, await takeStep(tx, withStop, state, this.#parts));

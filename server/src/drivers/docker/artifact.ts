@@ -13,7 +13,7 @@ export type DockerArtifact = {
   readonly user: number;
   /** For example `3.11`; null for an image from the app's own Dockerfile. */
   readonly pythonVersion: string | null;
-  /** Whether the app's server (uvicorn) has an option for the path below which clients see it. */
+  /** Whether the app's server (uvicorn) can be told the path below which clients see the app. */
   readonly takesRootPath: boolean;
   /** The only TCP port that the app's own Dockerfile exposes; null: it exposes none or several. */
   readonly exposedPort: number | null;

@@ -11,7 +11,7 @@ export class ReplicaStart {
   #isRunning = false;
   #address: Address | null = null;
   #error: string | null = null;
-  /** True when no further report of the runtime follows. */
+  /** True when no further report of the runtime needs to be read. */
   #isReported = false;
 
   constructor(paths: ReplicaPaths, record: ReplicaRecord) {
@@ -42,7 +42,7 @@ export class ReplicaStart {
     this.#address ??= addressOf(this.#paths, this.#record, port);
   }
 
-  /** Returns the port in the runtime's report. */
+  /** Reads the runtime's report: keeps its error, and returns its port. */
   #readReport(): number | undefined {
     if (this.#isReported || this.#record.runtime !== "cortex") return undefined;
     const { port, error, isLast } = readReport(this.#paths);
