@@ -12,6 +12,7 @@ export type Rule = { readonly changed: RegExp; readonly tests: RegExp };
 export const rules: readonly Rule[] = [
   ...areaRules({
     accounts: /^(tokens-|audit-walk|secrets-restart|cli-call-refusals)/,
+    acme: /^acme-/,
     api: /^(interface|compressed-answers|field-effects|audit-walk|log-sockets|exec$)/,
     apps: /^(app-|change-app|shared-folder-pushes|field-effects|use-history)/,
     audit: /^audit-/,
