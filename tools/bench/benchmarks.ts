@@ -12,6 +12,7 @@ import { dockerPush, push } from "./push.ts";
 import { rollOut } from "./roll-out.ts";
 import { rollback } from "./rollback.ts";
 import { step } from "./step.ts";
+import { tls } from "./tls-bench.ts";
 import { uploads } from "./uploads.ts";
 import { usage } from "./usage.ts";
 import { volumes } from "./volumes.ts";
@@ -19,6 +20,7 @@ import { volumes } from "./volumes.ts";
 /** The benchmarks of `main.ts` and docs/benchmarks.md. */
 export const benchmarks: readonly Benchmark[] = [
   proxy,
+  tls,
   coldStart,
   step,
   rollback,

@@ -15,17 +15,27 @@ export function writeUpstreamConfig(folder: string, port: number): string {
   return write(folder, "upstream", server);
 }
 
+/** The certificate of a server. */
+export type TlsFiles = { readonly certificateFile: string; readonly keyFile: string };
+
 /**
- * Writes the peer's configuration into the folder; returns its path. `path`: the prefix to strip.
+ * Writes the peer's configuration into the folder; returns its path. `prefix`: what it strips from
+ * paths. `tls`: it speaks HTTP/2 too.
  */
 export function writePeerConfig(
   folder: string,
   ports: { port: number; upstreamPort: number },
-  prefix: string,
+  { prefix, tls }: { readonly prefix: string; readonly tls: TlsFiles | null },
 ): string {
+  const options = tls === null ? "" : "ssl http2 ";
+  const certificate =
+    tls === null
+      ? ""
+      : `ssl_certificate ${tls.certificateFile}; ssl_certificate_key ${tls.keyFile}; ssl_protocols TLSv1.2 TLSv1.3;`;
   const server = `upstream replica { server 127.0.0.1:${ports.upstreamPort}; keepalive 256; keepalive_requests 1000000000; }
   server {
-    listen 127.0.0.1:${ports.port} backlog=4096;
+    listen 127.0.0.1:${ports.port} ${options}backlog=4096;
+    ${certificate}
     location ${prefix} {
       proxy_http_version 1.1;
       proxy_set_header Connection "";
@@ -38,7 +48,7 @@ export function writePeerConfig(
       proxy_pass http://replica/;
     }
   }`;
-  return write(folder, "peer", server);
+  return write(folder, tls === null ? "peer" : "tls-peer", server);
 }
 
 function write(folder: string, name: string, server: string): string {

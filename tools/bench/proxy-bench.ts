@@ -1,19 +1,16 @@
 // Throughput of our proxy compared with nginx and two proxies for node: the same upstream, the same
 // load, one core each. Instead of the other proxies it can have our proxy of another checkout as
 // the only peer, to see what a change costs.
-import { createServer, type AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
-import type { TestContext } from "node:test";
-import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
 import { benchPath, benchToken } from "./bench-app.ts";
 import type { Benchmark } from "./harness/benchmark.ts";
-import { startServer, type ServerProcess } from "./harness/child.ts";
+import type { ServerProcess } from "./harness/child.ts";
 import type { Context } from "./harness/context.ts";
 import { findProgram, packageVersion, versionOf } from "./harness/programs.ts";
 import { cpuSecondsOf } from "./harness/process-use.ts";
 import { alternate } from "./harness/rounds.ts";
 import { jsonHeaders, runLoad, type AppRequest } from "./harness/wrk.ts";
-import { writePeerConfig, writeUpstreamConfig } from "./nginx-config.ts";
+import { cores, ProxyPeers } from "./proxy-peers.ts";
 import { changeCost, comparison, peerTable, type PeerRound } from "./proxy-report.ts";
 
 type ProxyOptions = {
@@ -24,8 +21,6 @@ type ProxyOptions = {
   readonly before: string;
 };
 
-/** Upstream and load generator share one core; each proxy has the other one for itself. */
-const cores = { load: 0, proxy: 1 } as const;
 /** Long enough for node to compile hot code. */
 const warmSeconds = 4;
 const scenarios: readonly Scenario[] = [
@@ -55,12 +50,7 @@ export const proxy: Benchmark<ProxyOptions> = {
     const nginx = findProgram("nginx");
     const wrk = findProgram("wrk");
     findProgram("taskset");
-    const starters = new Starters(context.t, nginx);
-    const upstreamPort = await starters.startUpstream();
-    const peers =
-      before === ""
-        ? await starters.startPeers(upstreamPort)
-        : await starters.startCheckouts(upstreamPort, resolve(before));
+    const peers = await startPeers(new ProxyPeers(context.t, nginx), before);
     const body: string[] = [];
     for (const scenario of scenarios) {
       const measured = await runScenario(scenario, peers, { options, context });
@@ -81,63 +71,24 @@ export const proxy: Benchmark<ProxyOptions> = {
   },
 };
 
-/** Starts the servers of the benchmark, each proxy in front of the upstream. */
-class Starters {
-  readonly #t: TestContext;
-  readonly #nginx: string;
-  readonly #folder: string;
-
-  constructor(t: TestContext, nginx: string) {
-    this.#t = t;
-    this.#nginx = nginx;
-    this.#folder = temporaryFolder(t, "proxy");
-  }
-
-  async startUpstream(): Promise<number> {
-    const port = await freePort();
-    const config = writeUpstreamConfig(this.#folder, port);
-    await startServer(this.#t, [this.#nginx, "-c", config], { core: cores.load, port });
-    return port;
-  }
-
-  async startPeers(upstreamPort: number): Promise<Record<string, ServerProcess>> {
-    return {
-      slipway: await this.#startScript("our-proxy", upstreamPort),
-      nginx: await this.#startNginx(upstreamPort),
-      undici: await this.#startScript("undici-peer", upstreamPort),
-      "http-proxy": await this.#startScript("http-proxy-peer", upstreamPort),
-    };
-  }
-
-  async startCheckouts(
-    upstreamPort: number,
-    before: string,
-  ): Promise<Record<string, ServerProcess>> {
+/** The servers by their names. With `before`, the only peer is that of the checkout there. */
+async function startPeers(
+  peers: ProxyPeers,
+  before: string,
+): Promise<Readonly<Record<string, ServerProcess>>> {
+  await peers.startUpstream();
+  const slipway = await peers.startSlipway();
+  if (before !== "") {
     // The script may not move: older checkouts have it here too.
-    const folder = join(before, "tools/bench");
-    return {
-      slipway: await this.#startScript("our-proxy", upstreamPort),
-      "slipway before": await this.#startScript("our-proxy", upstreamPort, folder),
-    };
+    const folder = join(resolve(before), "tools/bench");
+    return { slipway, "slipway before": await peers.startScript("our-proxy", [], folder) };
   }
-
-  /** A proxy that is a script of this folder, or of another one. */
-  #startScript(
-    name: string,
-    upstreamPort: number,
-    folder = import.meta.dirname,
-  ): Promise<ServerProcess> {
-    const file = join(folder, `${name}.ts`);
-    const command = [process.execPath, file, String(upstreamPort)] as const;
-    return startServer(this.#t, command, { core: cores.proxy });
-  }
-
-  async #startNginx(upstreamPort: number): Promise<ServerProcess> {
-    const port = await freePort();
-    const prefix = benchPath.replace(/[^/]*$/, "");
-    const config = writePeerConfig(this.#folder, { port, upstreamPort }, prefix);
-    return startServer(this.#t, [this.#nginx, "-c", config], { core: cores.proxy, port });
-  }
+  return {
+    slipway,
+    nginx: await peers.startNginx(),
+    undici: await peers.startScript("undici-peer"),
+    "http-proxy": await peers.startScript("http-proxy-peer"),
+  };
 }
 
 async function runScenario(
@@ -163,15 +114,4 @@ async function runScenario(
   const show = ({ callsPerSecond, cpuUsPerCall }: PeerRound): string =>
     `${Math.round(callsPerSecond)} calls/s, ${cpuUsPerCall.toFixed(1)} µs`;
   return await alternate(Object.fromEntries(cases), { rounds, print, show });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -7,6 +7,8 @@ import type { Load } from "./harness/wrk.ts";
 /** One round of one peer. */
 export type PeerRound = Load & { readonly cpuUsPerCall: number };
 
+type CallRate = Pick<PeerRound, "callsPerSecond">;
+
 /** The rounds of each peer by its name; ours is the first one, `slipway`. */
 type Peers = Readonly<Record<string, readonly PeerRound[]>>;
 
@@ -36,9 +38,14 @@ export function comparison(peers: Peers): string {
   const ourCalls = median(ours.map(callsOf));
   const byCpu = `By CPU time, Slipway handles ${list((rounds) => median(rounds.map(cpuOf)) / ourCpu)}`;
   const byCalls = `by calls per second, ${list((rounds) => ourCalls / median(rounds.map(callsOf)))}`;
+  return `${byCpu}; ${byCalls}.${doubtIn(peers)}`;
+}
+
+/** A sentence after a space, if the rounds of one peer differ too much; else an empty text. */
+export function doubtIn(peers: Readonly<Record<string, readonly CallRate[]>>): string {
   const widest = Math.max(...Object.values(peers).map(spreadOf));
-  const doubt = ` Rounds of one proxy vary by up to ${widest.toFixed(1)} ×, because the machine was busy with other work: trust the CPU time.`;
-  return `${byCpu}; ${byCalls}.${widest > spreadMax ? doubt : ""}`;
+  if (widest <= spreadMax) return "";
+  return ` Rounds of one proxy vary by up to ${widest.toFixed(1)} ×, because the machine was busy with other work: trust the CPU time more.`;
 }
 
 /**
@@ -52,7 +59,7 @@ export function changeCost(peers: Peers): string {
   return `CPU time per call ${show(0.5)} × before (median of ${ratios.length} rounds; the middle half of them ${show(0.25)} to ${show(0.75)}).`;
 }
 
-function callsOf({ callsPerSecond }: PeerRound): number {
+function callsOf({ callsPerSecond }: CallRate): number {
   return callsPerSecond;
 }
 
@@ -60,7 +67,7 @@ function cpuOf({ cpuUsPerCall }: PeerRound): number {
   return cpuUsPerCall;
 }
 
-function spreadOf(rounds: readonly PeerRound[]): number {
+function spreadOf(rounds: readonly CallRate[]): number {
   const calls = rounds.map(callsOf);
   return Math.max(...calls) / Math.min(...calls);
 }
