@@ -1,16 +1,11 @@
 // The fields of an answer in the form that Node's HTTP/2 takes. Pure.
 import type { OutgoingHttpHeaders } from "node:http2";
 
-/**
- * Fields that concern one connection of HTTP/1.1, which HTTP/2 forbids in an answer (RFC 9113,
- * 8.2.2). Node throws for each of them, for trailers where nobody catches it.
- */
+/** Fields that concern one connection of HTTP/1.1, which HTTP/2 forbids (RFC 9113, 8.2.2). */
 const connectionFields: ReadonlySet<string> = new Set([
   "connection",
-  "http2-settings",
   "keep-alive",
   "proxy-connection",
-  "te",
   "transfer-encoding",
   "upgrade",
 ]);
