@@ -40,6 +40,15 @@ export function listCertificates(db: Db, limit: number): Promise<CertificateRow[
   return db.selectFrom("certificates").selectAll().orderBy("name").limit(limit).execute();
 }
 
+/** The rows of these names, in the order of the names. No locks. */
+export function certificatesOf(db: Db, names: readonly string[]): Promise<CertificateRow[]> {
+  const rows = db.selectFrom("certificates").selectAll();
+  return rows
+    .where("name", "in", [...names, ""])
+    .orderBy("name")
+    .execute();
+}
+
 /** The row of a name, or undefined. No locks. */
 export function certificateOf(db: Db, name: string): Promise<CertificateRow | undefined> {
   return db.selectFrom("certificates").selectAll().where("name", "=", name).executeTakeFirst();

@@ -36,6 +36,11 @@ export type KeeperOptions = Pick<Foundation, "db" | "sealer" | "log" | "clock"> 
 const atOnceMax = 4;
 /** The maximum number of names with certificates; further names get none. */
 const namesMax = 2_000;
+/**
+ * How long a turn begins orders. What is still due then waits for the next turn, behind what has
+ * become more urgent: apps may have many names whose orders are slow to fail.
+ */
+const beginMs = 300_000;
 /** How long an order may take, with the wait until a DNS record is seen. */
 const orderMs = 900_000;
 const reasonLengthMax = 1_000;
@@ -70,30 +75,35 @@ export class CertificateKeeper {
     for (const [name, texts] of this.#held) user.take(name, texts);
   }
 
-  /** Reads the stored certificates. */
+  /** Reads the stored certificates of the names that need them. */
   async load(): Promise<void> {
-    for (const row of await store.listCertificates(this.#options.db, namesMax)) this.#hold(row);
+    const wanted = await this.#wanted();
+    for (const row of await store.certificatesOf(this.#options.db, [...wanted.keys()]))
+      this.#hold(row);
   }
 
   /** Requests what is due, a few at once. */
   async turn(signal: AbortSignal): Promise<void> {
     const { db, clock } = this.#options;
     const provers = await this.#wanted();
-    const rows = await store.listCertificates(db, namesMax);
+    const names = [...provers.keys()];
+    const rows = await store.certificatesOf(db, names);
     const known = new Set(rows.map(({ name }) => name));
-    const added = [...provers.keys()].filter((name) => !known.has(name));
+    const added = names.filter((name) => !known.has(name));
     await store.addNames(db, added, new Date(clock.now()));
-    const all = added.length === 0 ? rows : await store.listCertificates(db, namesMax);
-    await this.#forget([...provers.keys()]);
-    const due = all
-      .filter((row) => provers.has(row.name) && row.next_try_at.getTime() <= clock.now())
-      .toSorted(byUrgency);
+    const all = added.length === 0 ? rows : await store.certificatesOf(db, names);
+    // A name that was not needed at the start may have a certificate all the same.
+    for (const row of rows) if (!this.#held.has(row.name)) this.#hold(row);
+    await this.#forget(names);
+    const due = all.filter((row) => row.next_try_at.getTime() <= clock.now()).toSorted(byUrgency);
+    const beginUntilMs = clock.now() + beginMs;
     const gate = new Gate({ max: atOnceMax, waitingMax: namesMax });
     await Promise.all(
       due.map((row) =>
         gate.run(async () => {
           const prover = provers.get(row.name);
-          if (prover === undefined || signal.aborted || clock.now() < this.#pausedUntilMs) return;
+          if (prover === undefined || signal.aborted) return;
+          if (clock.now() < this.#pausedUntilMs || clock.now() > beginUntilMs) return;
           await this.#request(row, prover, signal);
         }),
       ),
@@ -112,9 +122,9 @@ export class CertificateKeeper {
   async #warn(wanted: ReadonlyMap<string, Prover>): Promise<void> {
     const { db, log, clock, mailOperator } = this.#options;
     const nowMs = clock.now();
-    for (const row of await store.listCertificates(db, namesMax)) {
+    for (const row of await store.certificatesOf(db, [...wanted.keys()])) {
       const { name, begins_at: begins, ends_at: ends, failures, last_error: reason } = row;
-      if (begins === null || ends === null || !wanted.has(name)) continue;
+      if (begins === null || ends === null) continue;
       const beginsAtMs = begins.getTime();
       const endsAtMs = ends.getTime();
       const warnedAtMs = row.warned_at?.getTime() ?? null;
