@@ -32,6 +32,9 @@ export type KeeperOptions = Pick<Foundation, "db" | "sealer" | "log" | "clock"> 
   readonly mailOperator: ((mail: { subject: string; text: string }) => void) | null;
 };
 
+/** How a name that needs a certificate is proven. */
+type Need = { readonly zone: NameSource["zone"]; readonly prover: Prover };
+
 /** How many orders are under way at once: enough for progress, and no burden for the authority. */
 const atOnceMax = 4;
 /** The maximum number of names with certificates; further names get none. */
@@ -60,7 +63,10 @@ export class CertificateKeeper {
   readonly #options: KeeperOptions;
   readonly #held = new Map<string, Texts>();
   readonly #users: User[] = [];
-  /** No new order is made before: the authority has said that there were too many. */
+  /**
+   * No first certificate of the platform's own zone is requested before: the authority has said
+   * that there were too many.
+   */
   #pausedUntilMs = 0;
   /** Failed tries since the start of the process. */
   failures = 0;
@@ -85,8 +91,8 @@ export class CertificateKeeper {
   /** Requests what is due, a few at once. */
   async turn(signal: AbortSignal): Promise<void> {
     const { db, clock } = this.#options;
-    const provers = await this.#wanted();
-    const names = [...provers.keys()];
+    const wanted = await this.#wanted();
+    const names = [...wanted.keys()];
     const rows = await store.certificatesOf(db, names);
     const known = new Set(rows.map(({ name }) => name));
     const added = names.filter((name) => !known.has(name));
@@ -101,14 +107,14 @@ export class CertificateKeeper {
     await Promise.all(
       due.map((row) =>
         gate.run(async () => {
-          const prover = provers.get(row.name);
-          if (prover === undefined || signal.aborted) return;
-          if (clock.now() < this.#pausedUntilMs || clock.now() > beginUntilMs) return;
-          await this.#request(row, prover, signal);
+          const need = wanted.get(row.name);
+          if (need === undefined || signal.aborted) return;
+          if (clock.now() > beginUntilMs || this.#isPaused(row, need)) return;
+          await this.#request(row, need, signal);
         }),
       ),
     );
-    await this.#warn(provers);
+    await this.#warn(wanted);
   }
 
   /** Removes what nobody needs any more. */
@@ -119,7 +125,7 @@ export class CertificateKeeper {
   }
 
   /** Warns the operator of certificates that end and could not be renewed, once a day. */
-  async #warn(wanted: ReadonlyMap<string, Prover>): Promise<void> {
+  async #warn(wanted: ReadonlyMap<string, Need>): Promise<void> {
     const { db, log, clock, mailOperator } = this.#options;
     const nowMs = clock.now();
     for (const row of await store.certificatesOf(db, [...wanted.keys()])) {
@@ -138,21 +144,28 @@ export class CertificateKeeper {
     }
   }
 
-  /** The names that need certificates, with how they are proven. */
-  async #wanted(): Promise<Map<string, Prover>> {
+  /** The names that need certificates. */
+  async #wanted(): Promise<Map<string, Need>> {
     const { sources, proverFor } = this.#options;
-    const provers = new Map<string, Prover>();
+    const wanted = new Map<string, Need>();
     for (const source of sources) {
+      const { zone } = source;
       for (const name of await source.names()) {
-        const isKnown = provers.has(name) || this.#users.some((user) => user.isGiven(name));
-        if (!isKnown && provers.size < namesMax) provers.set(name, proverFor(source.zone));
+        const isKnown = wanted.has(name) || this.#users.some((user) => user.isGiven(name));
+        if (!isKnown && wanted.size < namesMax) wanted.set(name, { zone, prover: proverFor(zone) });
       }
     }
-    return provers;
+    return wanted;
+  }
+
+  /** Renewals and revocations go on, and so do domains of apps, each of which waits for itself. */
+  #isPaused({ chain }: store.CertificateRow, { zone }: Need): boolean {
+    const isNew = zone === "own" && chain === null;
+    return isNew && this.#options.clock.now() < this.#pausedUntilMs;
   }
 
   /** Requests one certificate, and stores how it went. */
-  async #request(row: store.CertificateRow, prover: Prover, stop: AbortSignal): Promise<void> {
+  async #request(row: store.CertificateRow, need: Need, stop: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const late = new AbortController();
     const cancel = clock.after(orderMs, () =>
@@ -160,9 +173,9 @@ export class CertificateKeeper {
     );
     try {
       await this.#revoke(row);
-      await this.#issue(row, prover, AbortSignal.any([stop, late.signal]));
+      await this.#issue(row, need.prover, AbortSignal.any([stop, late.signal]));
     } catch (error) {
-      if (!stop.aborted) await this.#failed(row, error);
+      if (!stop.aborted) await this.#failed(row, need, error);
     } finally {
       cancel();
     }
@@ -205,7 +218,7 @@ export class CertificateKeeper {
     log.info({ name, endsAt, renewalAt: nextTryAt }, "a TLS certificate was issued");
   }
 
-  async #failed(row: store.CertificateRow, error: unknown): Promise<void> {
+  async #failed(row: store.CertificateRow, { zone }: Need, error: unknown): Promise<void> {
     const { db, log, clock } = this.#options;
     const { name } = row;
     this.failures += 1;
@@ -216,7 +229,8 @@ export class CertificateKeeper {
     const wait = { failures: row.failures + 1, isRateLimited, retryAfterMs };
     const waitMs = nextTryMs(wait, clock.random());
     const nextTryAt = new Date(clock.now() + waitMs);
-    if (isRateLimited) this.#pausedUntilMs = nextTryAt.getTime();
+    // An app's owner can use up what the authority allows for their own domain.
+    if (isRateLimited && zone === "own") this.#pausedUntilMs = nextTryAt.getTime();
     const shown = reason.slice(0, reasonLengthMax);
     await store.storeFailure(db, name, { reason: shown, nextTryAt });
     const about = { name, reason: shown, nextTryAt, endsAt: row.ends_at };
