@@ -23,8 +23,13 @@ export type DomainChecksParts = Pick<Foundation, "db" | "clock" | "log"> & {
 
 /** The longest time from when a claim is due to its check. */
 const intervalMs = 15_000;
-/** The maximum number of claims of one turn; the others wait for the next. */
-const dueMax = 200;
+/** The maximum number of claims of which one turn chooses. */
+const dueMax = 2_000;
+/**
+ * The maximum number of claims of one project in a turn; the others wait for the next. Name servers
+ * that do not answer thus delay the claims of other projects by seconds only.
+ */
+const dueOfProjectMax = 8;
 
 /** Checks claims. */
 export class DomainChecks {
@@ -74,7 +79,7 @@ export class DomainChecks {
   async #checkDue(): Promise<void> {
     const { db, clock, log } = this.#parts;
     const due = await store.readDueDomains(db, new Date(clock.now()), dueMax);
-    const checks = due.map((row) =>
+    const checks = fewOfEach(due).map((row) =>
       this.check(row).catch((error: unknown) =>
         log.error({ err: error, domain: row.name }, "a domain could not be checked"),
       ),
@@ -148,4 +153,14 @@ async function recordChange(
 ): Promise<void> {
   const resource = { type: "domain", id: name };
   await record(tx, { ...entry, projectId, by: { actor: platformActor }, resource });
+}
+
+/** The first claims of each project, in their order. */
+function fewOfEach(due: readonly store.DomainRow[]): store.DomainRow[] {
+  const counts = new Map<string, number>();
+  return due.filter(({ project_id: projectId }) => {
+    const count = (counts.get(projectId) ?? 0) + 1;
+    counts.set(projectId, count);
+    return count <= dueOfProjectMax;
+  });
 }

@@ -18,6 +18,8 @@ const lookMs = 10_000;
 const atOnceMax = 16;
 const atOnceOfProjectMax = 4;
 const waitingMax = 500;
+/** More than a project has domains, so that one project cannot use up the queue of all. */
+const waitingOfProjectMax = 120;
 /** Codes that say that DNS has no such record. Others say that it could not answer. */
 const isAbsent = new Set(["ENOTFOUND", "ENODATA"]);
 
@@ -34,6 +36,7 @@ export class DomainLookup {
     max: atOnceMax,
     keyMax: atOnceOfProjectMax,
     waitingMax,
+    keyWaitingMax: waitingOfProjectMax,
     refusal: () => new Fault("rate_limited", "Too many domains are being looked up; try again."),
   });
 

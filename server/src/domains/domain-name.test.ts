@@ -41,6 +41,7 @@ test("what no app can have is refused, with the value and what is allowed", () =
     "slipway.example.org": /slipway\.example\.org and all names below it are the platform's/,
     "x.slipway.example.org": /are the platform's/,
     "SLIPWAY.example.org.": /are the platform's/,
+    "example.org": /a name that the platform's own, slipway\.example\.org, is not below/,
     "apps.example.net": /apps\.example\.net and all names below it are the platform's/,
     "shop-p-0123abcd.apps.example.net": /are the platform's/,
   };

@@ -44,5 +44,8 @@ export function readDomainName(text: string, platform: PlatformNames): string {
     if (name === own || name.endsWith(`.${own}`))
       throw refuse(`a name of yours: ${own} and all names below it are the platform's`);
   }
+  // Pages of an app could set cookies there that the dashboard gets.
+  if (platform.host.endsWith(`.${name}`))
+    throw refuse(`a name that the platform's own, ${platform.host}, is not below`);
   return name;
 }

@@ -9,6 +9,8 @@ import { readProvenNames } from "./domain-store.ts";
 
 export type DomainNamesOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
+  /** The host of the platform's own URL, which leads to no app; null: it has no name. */
+  readonly ownHost: string | null;
 };
 
 /** A failed read is retried after this time. A turn with nothing to read does nothing. */
@@ -44,7 +46,7 @@ export class DomainNames {
     return this.#apps.get(name) ?? null;
   }
 
-  /** All proven names, unordered. */
+  /** All proven names, the oldest first. */
   names(): readonly string[] {
     return [...this.#apps.keys()];
   }
@@ -77,7 +79,10 @@ export class DomainNames {
     try {
       const names = await readProvenNames(this.#options.db);
       this.#apps = new Map(
-        names.map(({ name, projectId, appName }) => [name, { projectId, appName }]),
+        names
+          // An app may have proven it before it became the platform's.
+          .filter(({ name }) => name !== this.#options.ownHost)
+          .map(({ name, projectId, appName }) => [name, { projectId, appName }]),
       );
     } catch (error) {
       this.#isStale = true;

@@ -103,9 +103,16 @@ export async function readDueDomains(db: Db, now: Date, limit: number): Promise<
     .execute();
 }
 
-/** All proven names. No locks. */
+/**
+ * All proven names, the oldest first, so that a limit on how many get certificates never takes one
+ * away from a name that has it. No locks.
+ */
 export async function readProvenNames(db: Db): Promise<ProvenName[]> {
-  const rows = await domainRows(db).where("state", "=", "Validated").execute();
+  const rows = await domainRows(db)
+    .where("state", "=", "Validated")
+    .orderBy("validated_at")
+    .orderBy("name")
+    .execute();
   return rows.map((row) => ({
     name: row.name,
     projectId: row.project_id,

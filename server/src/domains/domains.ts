@@ -37,6 +37,8 @@ type DomainRef = AppKey & { readonly name: string };
 const domainsMax = 100;
 /** The maximum number of checks that a project asks for per minute. */
 const checksMax = 30;
+/** The maximum number of names that a project adds per minute; each is looked up at once. */
+const addedMax = 120;
 
 export type DomainsParts = Pick<Foundation, "db" | "clock"> & {
   readonly checks: DomainChecks;
@@ -48,11 +50,14 @@ export type DomainsParts = Pick<Foundation, "db" | "clock"> & {
 export class Domains {
   readonly #parts: DomainsParts;
   readonly #asked: RateLimit;
+  readonly #added: RateLimit;
 
   constructor(parts: DomainsParts) {
     const text = perMinute((used) => `The project's domains were checked ${used} times`);
     this.#parts = parts;
     this.#asked = new RateLimit({ max: checksMax, clock: parts.clock, text });
+    const addedText = perMinute((used) => `The project has added ${used} domains`);
+    this.#added = new RateLimit({ max: addedMax, clock: parts.clock, text: addedText });
   }
 
   /** The domains of an app, by name. */
@@ -63,10 +68,12 @@ export class Domains {
 
   /**
    * Adds a claim of a name, which is checked soon. A claim that the app has already stays as it is,
-   * unless it has failed: then it is pending again. Throws `Fault("invalid" | "conflict")`.
+   * unless it has failed: then it is pending again. Throws `Fault("invalid" | "conflict" |
+   * "rate_limited")`.
    */
   async add(app: AppKey, text: string, by: By): Promise<DomainView> {
     const name = readDomainName(text, this.#parts.platformNames());
+    this.#added.take(app.projectId);
     const row = await this.#parts.db.transaction().execute(async (tx) => {
       await lockAppForChange(tx, app);
       const ref = { ...app, name };

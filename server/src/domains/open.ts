@@ -11,6 +11,7 @@ export type DomainSettings = {
   /** The name servers to ask, as address or address:port; empty: those of the machine. */
   readonly dnsServers: readonly string[];
   readonly appHosts: AppHosts;
+  readonly publicUrl: string | null;
 };
 
 type Parts = Foundation & {
@@ -19,9 +20,13 @@ type Parts = Foundation & {
 };
 
 /** Resolves when the proven names are loaded; the checks begin when the platform starts. */
-export async function openDomains({ dnsServers, appHosts }: DomainSettings, parts: Parts) {
+export async function openDomains(
+  { dnsServers, appHosts, publicUrl }: DomainSettings,
+  parts: Parts,
+) {
   const { lifecycle, clock, platformNames } = parts;
-  const names = new DomainNames(parts);
+  const ownHost = publicUrl === null ? null : new URL(publicUrl).hostname;
+  const names = new DomainNames({ ...parts, ownHost });
   await names.start();
   lifecycle.onClose("proven domains", () => names.stop());
   const checks = new DomainChecks({

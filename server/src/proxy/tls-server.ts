@@ -47,7 +47,7 @@ export function createTlsServer(parts: TlsServerParts): Server {
   });
   certificates.onChange(() => server.setSecureContext(certificates.standard));
   server.on("secureConnection", (socket) => {
-    if (socket.alpnProtocol === proofProtocol) socket.end();
+    if (socket.alpnProtocol === proofProtocol) socket.destroySoon();
     else if (socket.alpnProtocol === "h2") takeHttp2(socket);
     else takeHttp1(socket);
   });
