@@ -198,6 +198,7 @@ const rowsOfGates: Readonly<Record<string, readonly string[]>> = {
   "api/uploads": ["downloads of uploaded code"],
   "api/volumes": ["downloads from volumes", "lists of files"],
   "deploy/uploads": ["uploads of code"],
+  "domains/domain-lookup": ["records of domains"],
   "drivers/removed-folders": ["removal of files from storage"],
   "lib/outward-names": ["names that the machine's own resolver looks up"],
   "lib/outward-request": ["outgoing requests"],

@@ -224,6 +224,17 @@ export const commands: Readonly<Record<string, Entry>> = {
       remove: "Remove some.",
     }),
   },
+  domains: {
+    topic: "Settings of apps",
+    about: "Names of its own on which an app answers.",
+    otherwise: "list",
+    verbs: verbsOf(async () => (await import("./domains.ts")).domains, {
+      list: "List them (default).",
+      add: "Add one, and see the DNS record to create.",
+      check: "Look for its record now.",
+      remove: "Remove one.",
+    }),
+  },
   volumes: {
     topic: "Settings of apps",
     about: "Files that outlive replicas: list, upload, download, remove.",

@@ -216,6 +216,11 @@ const appPages = [
   }),
   createRoute({
     getParentRoute: () => app,
+    path: "/domains",
+    component: lazyRouteComponent(() => import("./app/domains-page.tsx"), "DomainsPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
     path: "/git",
     validateSearch: texts(["page"]),
     component: lazyRouteComponent(() => import("./app/git-page.tsx"), "GitPage"),

@@ -112,9 +112,10 @@ export const settingTable = {
   SLIPWAY_PROXY_PROTOCOL: boolean("false").about(
     "Whether connections of SLIPWAY_TRUSTED_PROXIES begin with a header of the PROXY protocol (version 1 or 2), on both ports and before TLS: they count as connections of the client in it, and are closed without it. Other connections have no header.",
   ),
-  SLIPWAY_APP_PAGES_HOST: word("localhost").about(
-    "Domain below which each app has a host name of its own, {app}-{project}.{domain}, where its pages run without restrictions. Browsers sandbox pages that are opened by the app's path (Content-Security-Policy: sandbox), because these would share the dashboard's sign-in. localhost needs no DNS, but works only in browsers on the platform's own machine; any other domain needs a DNS record for *.{domain}, and should not be one of the dashboard's.",
+  SLIPWAY_DOMAIN: word(null).about(
+    "Domain below which each app has a host name of its own, {app}-{project}.{domain}, where its pages run without restrictions. Browsers sandbox pages that are opened by the app's path (Content-Security-Policy: sandbox), because these would share the dashboard's sign-in. localhost needs no DNS, but works only in browsers on the platform's own machine; any other domain needs a DNS record for *.{domain}, and should not be one of the dashboard's. Default: localhost.",
   ),
+  SLIPWAY_APP_PAGES_HOST: word(null).about("Older name of SLIPWAY_DOMAIN, which is still read."),
   SLIPWAY_DNS_SERVERS: list("").about(
     "DNS servers that are asked for the records that prove domains of apps: IP addresses, with a port if it is not 53, separated by commas; default: those of this machine.",
   ),

@@ -153,7 +153,7 @@ describe("what is refused", () => {
   });
   test("a host for pages of apps is a name of its own", () => {
     const SLIPWAY_PUBLIC_URL = "https://s.example/slipway";
-    const of = (host: string) => ({ SLIPWAY_PUBLIC_URL, SLIPWAY_APP_PAGES_HOST: host });
+    const of = (host: string) => ({ SLIPWAY_PUBLIC_URL, SLIPWAY_DOMAIN: host });
     const app = { projectId: "p-0123abcd", appName: "web" };
     const own = (host: string) => readConfig(of(host)).appHosts.urlOf("https://s.example", app);
     assert.equal(own("Apps.S.example"), "https://web-p-0123abcd.apps.s.example/");
@@ -168,8 +168,34 @@ describe("what is refused", () => {
       "-",
       "127.0.0.1",
     ]) {
-      assert.match(refusal(of(host)), /SLIPWAY_APP_PAGES_HOST is ".*", but must be a host name/);
+      assert.match(refusal(of(host)), /SLIPWAY_DOMAIN is ".*", but must be a host name/);
     }
+  });
+  test("the domain of apps is also read by its older name, and both must not differ", () => {
+    const parentOf = (environment: Record<string, string>) =>
+      readConfig(environment).appHosts.parent;
+    const older = { SLIPWAY_APP_PAGES_HOST: "apps.example" };
+    assert.equal(parentOf(older), "apps.example");
+    assert.equal(parentOf({ ...older, SLIPWAY_DOMAIN: "Apps.example" }), "apps.example");
+    assert.match(
+      refusal({ ...older, SLIPWAY_DOMAIN: "localhost" }),
+      /SLIPWAY_DOMAIN is "localhost" and SLIPWAY_APP_PAGES_HOST, its older name, "apps\.example"/,
+    );
+  });
+  test("name servers are addresses, with or without a port", () => {
+    const of = (servers: string) => ({ SLIPWAY_DNS_SERVERS: servers });
+    assert.deepEqual(readConfig(of("9.9.9.9, [2620:fe::fe]:5353")).dnsServers, [
+      "9.9.9.9",
+      "[2620:fe::fe]:5353",
+    ]);
+    for (const server of [
+      "dns.example",
+      "9.9.9.9:port",
+      "9.9.9.9:99999",
+      "9.9.9.9:0",
+      "a@9.9.9.9:53",
+    ])
+      assert.match(refusal(of(server)), /SLIPWAY_DNS_SERVERS has ".*", but must contain IP addr/);
   });
   test("a host that is no name or address is refused", () => {
     assert.match(

@@ -1,6 +1,5 @@
 // The only reader of the environment. Parses every SLIPWAY_… variable through the table of
 // settings, refuses unknown names and bad values, and returns one frozen object.
-import { Resolver } from "node:dns";
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { readAcme } from "./config-acme.ts";
@@ -159,9 +158,7 @@ export function readConfig(environment: Environment) {
 function nameSettings(text: Read<string | null>) {
   return {
     /** The host names of apps. */
-    appHosts: new AppHosts(
-      parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
-    ),
+    appHosts: new AppHosts(parseDomain(chosenDomain(text), text("SLIPWAY_PUBLIC_URL"))),
     /** The name servers that are asked for proofs of domains; empty: those of the machine. */
     dnsServers: parseDnsServers(text("SLIPWAY_DNS_SERVERS")),
   };
@@ -351,17 +348,30 @@ function parseNameServers(value: string | null): readonly string[] {
   });
 }
 
+/** An address and a port. */
+const serverForm = /^(?:([\d.]+)|\[([\da-f:.]+)\]):([1-9]\d{0,4})$/i;
+
 function parseDnsServers(value: string | null): readonly string[] {
   return parseList(value).map((server) => {
-    try {
-      new Resolver().setServers([server]);
-      return server;
-    } catch {
-      throw new ConfigRefused(
-        `SLIPWAY_DNS_SERVERS has "${server}", but must contain IP addresses such as 9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:5353.`,
-      );
-    }
+    const [, address = "", inBrackets = "", port] = serverForm.exec(server) ?? [];
+    const isAddress = isIP(address) === 4 || isIP(inBrackets) === 6;
+    if (isIP(server) !== 0 || (isAddress && Number(port) <= 65_535)) return server;
+    throw new ConfigRefused(
+      `SLIPWAY_DNS_SERVERS has "${server}", but must contain IP addresses such as 9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:5353.`,
+    );
   });
+}
+
+/** The setting has an older name, which those who set it years ago still use. Null: unset. */
+function chosenDomain(text: Read<string | null>): string | null {
+  const domain = text("SLIPWAY_DOMAIN");
+  const older = text("SLIPWAY_APP_PAGES_HOST");
+  if (domain !== null && older !== null && domain.toLowerCase() !== older.toLowerCase()) {
+    throw new ConfigRefused(
+      `SLIPWAY_DOMAIN is "${domain}" and SLIPWAY_APP_PAGES_HOST, its older name, "${older}"; set only SLIPWAY_DOMAIN.`,
+    );
+  }
+  return domain ?? older;
 }
 
 /**
@@ -369,7 +379,7 @@ function parseDnsServers(value: string | null): readonly string[] {
  * name or above it, because pages of apps could then set cookies for the dashboard; `localhost` is
  * allowed, because browsers refuse such cookies there.
  */
-function parsePagesHost(value: string | null, publicUrl: string | null): string {
+function parseDomain(value: string | null, publicUrl: string | null): string {
   const host = (value ?? "localhost").toLowerCase();
   // 207 characters at most, so that the label of an app and its dot fit into the 253 of a name.
   const isName = /^[a-z0-9](?:[a-z0-9.-]{0,205}[a-z0-9])?$/.test(host) && isIP(host) === 0;
@@ -378,7 +388,7 @@ function parsePagesHost(value: string | null, publicUrl: string | null): string 
   if (isName && (host === "localhost" || !dashboard.endsWith(`.${host}`))) return host;
   const text =
     "must be a host name without a port, and neither that of SLIPWAY_PUBLIC_URL nor one above it";
-  throw new ConfigRefused(`SLIPWAY_APP_PAGES_HOST is "${value}", but ${text}.`);
+  throw new ConfigRefused(`SLIPWAY_DOMAIN is "${value}", but ${text}.`);
 }
 
 function parseUrl(name: PlatformSettingName, value: string): string {

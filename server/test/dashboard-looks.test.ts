@@ -22,6 +22,7 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
       runs: [`${app}/runs`, "async"],
       releases: [`${app}/releases`, "Roll back to v1"],
       replicas: [`${app}/replicas`, "Cores, by replica"],
+      domains: [`${app}/domains`, "The app has no domains."],
       git: [`${app}/git`, "No push has been seen yet."],
       settings: [`${app}/settings`, "maxReplicaCount"],
       secrets: [`${app}/secrets`, "No secrets yet."],

@@ -25,7 +25,7 @@ test("an app answers on a proven domain, and on no other", async (t) => {
   const platform = await startPlatform(t, {
     SLIPWAY_GIT_URL: git.urlTemplate,
     SLIPWAY_DNS_SERVERS: dns.address,
-    SLIPWAY_APP_PAGES_HOST: "apps.example.net",
+    SLIPWAY_DOMAIN: "apps.example.net",
     SLIPWAY_DATABASE_URL: url.reveal(),
   });
   await deployLoaded(platform, git, { maxReplicaCount: 1, cooldownPeriodSeconds: 600 });

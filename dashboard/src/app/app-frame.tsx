@@ -35,6 +35,7 @@ export const appPages = [
   ["Releases", "/projects/$project/apps/$app/releases", "apps.read"],
   ["Replicas", "/projects/$project/apps/$app/replicas", "apps.read"],
   ["Git", "/projects/$project/apps/$app/git", "apps.read"],
+  ["Domains", "/projects/$project/apps/$app/domains", "apps.read"],
   ["Settings", "/projects/$project/apps/$app/settings", "apps.read"],
   ["Secrets", "/projects/$project/apps/$app/secrets", "secrets.read"],
   ["Danger", "/projects/$project/apps/$app/danger", "apps.update"],

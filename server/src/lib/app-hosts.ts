@@ -1,5 +1,5 @@
 // Each app has a host name for its pages, so that a browser gives it an origin of its own:
-// `{app}-{project}` below one name, which is `localhost` unless SLIPWAY_APP_PAGES_HOST is set.
+// `{app}-{project}` below one name, which is `localhost` unless SLIPWAY_DOMAIN is set.
 // Browsers resolve every name below `localhost` to their own machine. So such names need no DNS,
 // but work only for people who use the platform on its own machine. Pure.
 

@@ -2,6 +2,7 @@
 // refused.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
+import type { Config } from "#config.ts";
 import type { AppId } from "#lib/ids.ts";
 import { commandLine, type CommandLine, type Ended } from "./command-line.ts";
 import { startManagementApi, type ApiUnderTest } from "./management-api.ts";
@@ -17,8 +18,11 @@ export type CliStage = ApiUnderTest & {
 };
 
 /** Starts it; it ends with the test. */
-export async function startCliStage(t: TestContext): Promise<CliStage> {
-  const api = await startManagementApi(t);
+export async function startCliStage(
+  t: TestContext,
+  settings: Partial<Config> = {},
+): Promise<CliStage> {
+  const api = await startManagementApi(t, { settings });
   const body = { name: "hello", gitRepo: "acme/examples" };
   const made = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
   const slipway = commandLine(t, api);
