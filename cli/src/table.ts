@@ -29,7 +29,10 @@ const gap = "  ";
 const cutMin = 5;
 
 const paints: readonly (readonly [Paint, RegExp])[] = [
-  ["green", /^(?:active|validated|success|live|ready|running|delivered|built|finished|current|serving)$/i],
+  [
+    "green",
+    /^(?:active|validated|success|live|ready|running|delivered|built|finished|current|serving)$/i,
+  ],
   ["red", /^(?:.*fail(?:ed|ure|ing)|.*timeout|refused|revoked|expired|taken_back)$/i],
   [
     "yellow",

@@ -7,20 +7,27 @@ import { domainStates } from "./words.ts";
 
 const domains = `${paths.app}/domains` as const;
 const time = z.iso.datetime();
-const record = z.strictObject({ name: z.string(), value: z.string() });
+
+/** A record in DNS. */
+const record = (name: string, value: string) =>
+  z.strictObject({ name: example(name), value: example(value) });
+
+function example(text: string) {
+  return z.string().meta({ examples: [text] });
+}
 
 /** A domain of an app. */
 export const domain = z.strictObject({
-  name: z.string(),
+  name: example("shop.example.org"),
   state: z.enum(domainStates),
   /** What the latest check found in DNS instead of a proof; null: a proof, or no check was made. */
   found: z.string().nullable(),
   /** The CNAME record that leads to the app and proves the domain; null: apps have no own hosts. */
-  cname: record.nullable(),
+  cname: record("shop.example.org", "hello-p-4f1c09aa.apps.example.net").nullable(),
   /** The TXT record that proves the domain otherwise. The name must also lead to `host`. */
-  txt: record,
+  txt: record("_slipway-challenge.shop.example.org", "5be1d3f2c7e8a9b0c1d2e3f4a5b6c7d8"),
   /** The platform's host name or address. */
-  host: z.string(),
+  host: example("slipway.example.com"),
   createdAt: time,
   checkedAt: time.nullable(),
   /** When DNS is asked next; null: not before somebody asks for it. */

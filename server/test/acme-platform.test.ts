@@ -87,7 +87,7 @@ test(
     chmodSync(hook, 0o755);
     await startPlatform(t, {
       ...pebble.settings(name),
-      SLIPWAY_APP_PAGES_HOST: "apps.example.net",
+      SLIPWAY_DOMAIN: "apps.example.net",
       SLIPWAY_SECRET_KEY: "ab".repeat(32),
       SLIPWAY_ACME_DNS: "hook",
       SLIPWAY_ACME_DNS_HOOK: hook,

@@ -260,6 +260,22 @@ const pushes: WalkRows = {
   },
 };
 
+const domain = { domain: "walked.example.org" };
+
+const domains: WalkRows = {
+  addDomain: {
+    succeed: () => ({ body: { name: "shop.example.org" } }),
+    resource: () => ({ type: "domain", id: "shop.example.org" }),
+  },
+  checkDomain: { succeed: addedDomain },
+  removeDomain: { succeed: addedDomain },
+};
+
+async function addedDomain(walk: Walk): Promise<WalkCall> {
+  await walk.call("addDomain", { body: { name: domain.domain } });
+  return { parts: domain };
+}
+
 async function signedPush(walk: Walk): Promise<WalkCall> {
   const { body } = await walk.call("makeGitHook", {});
   const headers = { "x-gitlab-event": "Tag Push Hook", "x-gitlab-token": String(body.secret) };
@@ -435,6 +451,7 @@ const auditLog: WalkRows = {
 /** All rows by operation id. */
 export const walkRows: WalkRows = {
   ...appsAndBuilds,
+  ...domains,
   ...pushes,
   ...rollOuts,
   ...runs,
