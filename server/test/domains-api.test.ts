@@ -86,6 +86,7 @@ test("a name is proven by a CNAME to the app's own host name, lost when it is go
   assert.equal(await shop.state(), undefined);
   assert.equal((await shop.call("DELETE", `/domains/${name}`)).status, 404);
   assert.equal((await shop.call("POST", `/domains/${name}/check`)).status, 404);
+  assert.equal((await shop.call("DELETE", "/domains/%00")).status, 404);
   assert.deepEqual(
     (await actions()).filter((action) => action !== "domain.check"),
     ["domain.add", "domain.validate", "domain.fail", "domain.validate", "domain.remove"],
