@@ -117,6 +117,19 @@ export function idOf(call: ApiCall, name: string, refusal: string): string {
   return id;
 }
 
+/** A host name, or a pattern of a certificate such as `*.example.org`. */
+const hostNameForm = /^(?:\*\.)?[a-z0-9.-]{1,253}$/;
+
+/**
+ * The host name in the path, in lower case; throws `Fault("not_found", refusal)` when it is none.
+ * PostgreSQL would refuse some other texts.
+ */
+export function hostNameOf(call: ApiCall, name: string, refusal: string): string {
+  const hostName = partOf(call, name).toLowerCase();
+  if (!hostNameForm.test(hostName)) throw new Fault("not_found", refusal);
+  return hostName;
+}
+
 /** The decoded part of the path with this name, which the route must have. */
 export function partOf({ request }: Pick<ApiCall, "request">, name: string): string {
   return must(pathPart(request, name), `the route names a ${name}`);

@@ -5,7 +5,7 @@ import type { operatorCertificate } from "@slipway/contract/certificate-routes.t
 import type { Sent } from "@slipway/contract/route.ts";
 import type { RevocationReason } from "#acme/authority.ts";
 import type { ListedCertificate } from "#acme/certificate-use-cases.ts";
-import { bodyOf, partOf, type Handlers } from "./call.ts";
+import { bodyOf, hostNameOf, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for certificates. */
@@ -15,14 +15,18 @@ export function certificateHandlers({ certificates: useCases }: HandlerParts) {
       return (await useCases.list()).map(showCertificate);
     },
     async renewCertificate(call) {
-      return showCertificate(await useCases.renew(partOf(call, "certificate"), call.by));
+      return showCertificate(await useCases.renew(nameOf(call), call.by));
     },
     async revokeCertificate(call) {
       // The contract has checked that it is one of the reasons.
       const reason = String(bodyOf(call)["reason"]) as RevocationReason;
-      return showCertificate(await useCases.revoke(partOf(call, "certificate"), reason, call.by));
+      return showCertificate(await useCases.revoke(nameOf(call), reason, call.by));
     },
   } satisfies Handlers;
+}
+
+function nameOf(call: ApiCall): string {
+  return hostNameOf(call, "certificate", "There is no such certificate: slipway certificates");
 }
 
 function showCertificate(one: ListedCertificate): Sent<z.infer<typeof operatorCertificate>> {

@@ -3,8 +3,7 @@ import type { z } from "zod";
 import type { domain } from "@slipway/contract/domain-routes.ts";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { DomainView } from "#domains/domains.ts";
-import { Fault } from "#lib/fault.ts";
-import { bodyOf, partOf, refOf, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, hostNameOf, refOf, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for domains. */
@@ -32,9 +31,6 @@ export function domainHandlers({ domains, urls }: HandlerParts) {
 }
 
 function domainOf(call: ApiCall) {
-  const name = partOf(call, "domain").toLowerCase();
-  // The database refuses some other texts.
-  if (!/^[a-z0-9.-]{1,253}$/.test(name))
-    throw new Fault("not_found", "The app has no such domain; slipway domains list shows all.");
-  return { ...refOf(call), name };
+  const refusal = "The app has no such domain; slipway domains list shows all.";
+  return { ...refOf(call), name: hostNameOf(call, "domain", refusal) };
 }
