@@ -109,6 +109,22 @@ function customApps(sandbox: Sandbox): void {
     assert.match(started.hint ?? "", new RegExp(`Port ${taken} is in use .*PORT`));
     assert.equal(await answer(started.address), `${port} `);
   });
+
+  it("gives a web server whose settings name no port a free one by PORT, and leaves its arguments", async (t) => {
+    const { fixture, driver, sink } = await stage(t, { sandbox });
+    const server = `import sys\ndel sys.argv[1:]\n${customServer}`;
+    const spec = replicaSpec({
+      artifact: fixture.artifact({ "server.py": server }),
+      runtime: "custom",
+      entrypoint: ["python", "server.py", "--workers", "0"],
+      port: 0,
+    });
+    await driver.start(spec, live);
+    const { address } = await sink.told("started", spec.replicaId);
+    const { port } = tcpAddress(address);
+    assert.notEqual(port, 0);
+    assert.equal(await answer(address), `${port} `);
+  });
 }
 
 function ownNetworks(sandbox: Sandbox): void {

@@ -209,6 +209,8 @@ async function choosePortOfMachine(
   ports: PortPool,
 ): Promise<Pick<AddressChoice, "port" | "entrypoint" | "hint">> {
   const entrypoint = keepOnLoopback(spec.entrypoint);
+  // The settings name no port: the program learns it from the variable PORT.
+  if (spec.port === 0) return { port: await ports.take(), entrypoint, hint: null };
   // An entrypoint that names the port can be given any free one instead. The 0 only finds out
   // whether it names the port.
   if (replacePort(entrypoint, spec.port, 0) !== null) {
