@@ -17,7 +17,7 @@ export function personByEmail(db: Db, email: string): Promise<PersonRow | undefi
     .executeTakeFirst();
 }
 
-/** The person's role in the project while their session lasts; undefined: none. No locks. */
+/** The person's role in the project; undefined: none, or their session was ended. No locks. */
 export async function roleIn(
   db: Db,
   member: { readonly personId: string; readonly sessionId: string; readonly projectId: ProjectId },

@@ -25,7 +25,7 @@ export class Authenticator {
   constructor(parts: {
     readonly check: Check;
     readonly uses: Pick<TokenUses, "note">;
-    /** Failed tries per minute from one address, or with one ended token. */
+    /** The maximum number of failed tries per minute from one address, or with one ended token. */
     readonly failedPerMinute: number;
     readonly clock: Clock;
   }) {
@@ -43,7 +43,7 @@ export class Authenticator {
     const caller = this.#check.cached(token);
     if (caller === null) return this.#refuse(token, address);
     if (caller !== undefined) return this.#admit(caller, address);
-    // Bad tokens from the same address must not keep a token from being looked up again.
+    // Bad tokens from the same address must not keep a token that was valid from being looked up.
     if (this.#check.wasValid(token)) return undefined;
     return this.#failed.refusal(networkOf(address)) ?? undefined;
   }

@@ -8,8 +8,8 @@ import type { Caller } from "./caller.ts";
 import { tokenById } from "./token-store.ts";
 
 /**
- * The caller with their present rights in the project: no rights when their session or membership
- * has ended, or their token was revoked. No locks.
+ * The caller with their present rights in the project (null: outside all projects). They have no
+ * rights when their session or membership has ended, or their token was revoked. No locks.
  */
 export async function currentCaller(
   db: Db,

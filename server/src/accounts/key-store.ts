@@ -5,7 +5,7 @@ import type { Tables } from "#store/tables.ts";
 
 export type SigningKeyRow = Selectable<Tables["signing_keys"]>;
 
-/** A key, and the number of valid tokens that it signed. Tokens of people have no row. */
+/** A key, and the number of valid tokens that it signed; those of people have no row to count. */
 export type CountedKey = Omit<SigningKeyRow, "private_key_sealed" | "public_jwk"> & {
   readonly validTokens: number;
 };
@@ -21,7 +21,7 @@ export function listSigningKeys(db: Db): Promise<SigningKeyRow[]> {
     .execute();
 }
 
-/** The sealed public halves of withdrawn keys. */
+/** The sealed public halves of withdrawn keys, as far as they were stored. */
 export async function listWithdrawnKeys(db: Db): Promise<{ id: string; sealed: string }[]> {
   const rows = await db
     .selectFrom("signing_keys")
@@ -51,7 +51,7 @@ export async function insertSigningKey(
   await tx.insertInto("signing_keys").values(row).execute();
 }
 
-/** Retires every key but one; returns the ids of the newly retired. */
+/** Retires every key but `keyId`; returns the ids of the keys that were not retired before. */
 export async function retireOtherKeys(tx: Db, keyId: string, at: Date): Promise<string[]> {
   const rows = await tx
     .updateTable("signing_keys")
@@ -64,8 +64,8 @@ export async function retireOtherKeys(tx: Db, keyId: string, at: Date): Promise<
 }
 
 /**
- * Marks a retired key withdrawn, erases its private half and keeps the public one, sealed; false
- * when no key can be withdrawn under this id.
+ * Marks a retired key as withdrawn, erases its private half, and keeps its sealed public half.
+ * Returns false when no retired key has this id, or the key was withdrawn before.
  */
 export async function markWithdrawn(
   tx: Db,

@@ -34,7 +34,7 @@ export class SigningKeys {
   readonly #parts: Pick<Foundation, "sealer" | "clock">;
   #current: SigningKey | undefined;
   #rows = new Map<string, store.SigningKeyRow>();
-  /** Loads are numbered: the result of an older load must not replace that of a newer one. */
+  /** How many loads have begun. The result of an older load must not replace a newer one. */
   #loadsBegun = 0;
   /** The number of the load whose result is in use. */
   #loadInUse = 0;
@@ -106,7 +106,7 @@ export class SigningKeys {
     return this.#parts.sealer.seal(text, withdrawnKeyContext(keyId));
   }
 
-  /** All public keys, including retired but not withdrawn ones. */
+  /** The public keys of all keys that verify: of retired keys too, but not of withdrawn ones. */
   jwks(): JSONWebKeySet {
     return { keys: [...this.#public.values()].map(({ jwk }) => jwk) };
   }
@@ -127,6 +127,7 @@ export class SigningKeys {
       created_at: new Date(this.#parts.clock.now()),
     });
     const retired = await store.retireOtherKeys(tx, id, new Date(this.#parts.clock.now()));
+    // Only one key was not retired before: the one that signed.
     await record(tx, {
       projectId: null,
       action: "signing_key.create",

@@ -9,11 +9,11 @@ type Cost = { readonly N: number; readonly r: number; readonly p: number };
 /** 32 MB and some 60 ms per try: the minimum in OWASP's password storage sheet for p = 3. */
 const cost: Cost = { N: 2 ** 15, r: 8, p: 3 };
 const hashBytes = 32;
-/** The parameters, the salt and the hash; the last two in base64url. */
+/** A stored hash: its parameters, the salt and the hash itself; the last two in base64url. */
 const form = /^scrypt\$N=(\d{1,8}),r=(\d{1,3}),p=(\d{1,3})\$([\w-]+)\$([\w-]+)$/;
 /** All our hashes need less memory; a row with larger parameters is not ours. */
 const memoryBytesMax = 256 * 1024 * 1024;
-/** Longer than any real password; the text of a request could have a megabyte. */
+/** No real password is longer, but the text of a request could have a megabyte. */
 const passwordLengthMax = 1_000;
 /** How many of Node's four threads may hash passwords; the others read files and look up names. */
 const hashesMax = 2;

@@ -154,10 +154,10 @@ function liveProject(db: Db, id: ProjectId): SelectQueryBuilder<Tables, "project
   return db.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null);
 }
 
-/** Bounds the mails about one event; projects usually have far fewer owners. */
+/** The maximum number of owners who get a mail about one event; projects usually have far fewer. */
 const ownersMax = 50;
 
-/** Addresses of the project's owners, at most 50, in order. No locks. */
+/** Email addresses of the project's owners in alphabetical order, at most `ownersMax`. No locks. */
 export async function ownerAddresses(db: Db, projectId: ProjectId): Promise<string[]> {
   const rows = await db
     .selectFrom("members")

@@ -15,6 +15,7 @@ export type KeyedRequest = {
   readonly content: string;
 };
 
+/** `answer` undefined: the request has none. `isRepeated`: the answer was stored earlier. */
 type Answered = { readonly answer: object | undefined; readonly isRepeated: boolean };
 
 const keyLifetimeMs = 86_400_000;
@@ -57,7 +58,7 @@ export class RequestKeys {
       const olderThan = new Date(created_at.getTime() - keyLifetimeMs);
       const isFirst = await store.takeKey(db, { ...id, request_hash, created_at }, olderThan);
       if (isFirst) return { answer: await this.#act(id, act), isRepeated: false };
-      // Nobody here handles the first request any more, so without an answer it was cut off.
+      // This process is not handling the first request, so without an answer it was cut off.
       return await this.#repeat(id, { request_hash, isRunning });
     } finally {
       this.#running.delete(runningKey);
@@ -103,7 +104,7 @@ export class RequestKeys {
   ): Promise<Answered> {
     const { db, sealer } = this.#parts;
     const row = await store.readKey(db, id);
-    // The first request freed the key just now, since it was refused: another try may be the first.
+    // The first request was refused just now, which freed the key: the caller may try again.
     if (row === undefined) throw running();
     if (!row.request_hash.equals(repetition.request_hash)) throw reused();
     if (row.answer_sealed === null) throw repetition.isRunning ? running() : unfinished();

@@ -1,5 +1,5 @@
-// Decides what happens to an account's tokens when another one is issued: pure. At most two are
-// valid at a time, so that nobody loses track of which one is in use where.
+// Decides what happens to an account's tokens when another token is issued. At most two tokens are
+// valid at a time, so that nobody loses track of which one is in use where. Pure.
 import { Fault } from "#lib/fault.ts";
 import type { TokenId } from "#lib/ids.ts";
 import { isActive } from "./account-view.ts";
@@ -10,7 +10,7 @@ type Token = Pick<TokenRow, "id" | "created_at" | "expires_at" | "revoked_at">;
 export type RotationPlan = {
   /** When the new token expires; null: never. */
   readonly expiresAt: Date | null;
-  /** Until then, the new token and its predecessor are both valid. */
+  /** The end of the time in which the new token and its predecessor are both valid. */
   readonly overlapEndsAtMs: number;
   /** Tokens that end now. */
   readonly revoked: readonly TokenId[];

@@ -1,5 +1,5 @@
-// Signs claims with the platform's keys. The same claims, key and order give the same bytes: RS256
-// has no randomness.
+// Signs claims with the platform's keys. The same claims in the same order and the same key give
+// the same bytes, since RS256 has no randomness.
 import { SignJWT, type JWTPayload } from "jose";
 import { signatureAlgorithm, type SigningKey } from "./keys.ts";
 

@@ -23,7 +23,7 @@ export type TokenCheckOptions = Pick<Foundation, "db" | "clock"> & {
 
 /** How long a token is refused without a check, and the token's id if the platform issued it. */
 type Refused = {
-  /** The end on the monotonic clock. */
+  /** When the token is checked again, by `Clock.monotonicMs`. */
   readonly untilMs: number;
   /** The id of the token, or of its person; null: the platform did not sign it. */
   readonly endedId: string | null;
@@ -35,7 +35,7 @@ const tokenLengthMax = 4_096;
 const knownMax = 10_000;
 /** For how long a bad token is refused without another check. */
 const refusedMs = 5_000;
-/** Few, since anybody can make up bad tokens. */
+/** The maximum number of remembered bad tokens: few, since anybody can make them up. */
 const refusedMax = 1_000;
 /** How long the lookup of a token that was valid before may take; after that, the cache decides. */
 const lookupMsMax = 2_000;
@@ -49,6 +49,7 @@ export class TokenCheck {
   readonly #clock: Clock;
   readonly #claims: SignedClaims;
   readonly #lookUp: (claims: Claims) => Promise<Found | null>;
+  /** The owners of valid tokens, which are accepted without another lookup. */
   readonly #known: LruMap<string, Found>;
   /**
    * The owners of tokens that were valid at their last lookup. They stay here when a new lookup is
@@ -146,6 +147,7 @@ export class TokenCheck {
     } catch (error) {
       const hasChanged = this.#lastValid.get(token) !== lastValid;
       if (hasChanged || this.#clock.now() >= lastValid.expiresAtMs) throw error;
+      // The token is accepted without a lookup for a while, and is then looked up again.
       this.#known.set(token, lastValid);
       this.#clock.after(lookupPauseMs, () => {
         if (this.#known.get(token) === lastValid) this.#known.delete(token);
@@ -196,7 +198,7 @@ export class TokenCheck {
 
   /**
    * Forgets the tokens of callers of one kind with this id, or of all callers of the kind (null).
-   * `hasChanged` is false when it is only possible that they have changed: then they stay valid
+   * `hasChanged` is false when the tokens may have changed, but need not have: then they stay valid
    * while the database does not answer.
    */
   #forget(

@@ -8,7 +8,7 @@ import type { Db } from "#store/database.ts";
 import type { PersonCaller } from "./caller.ts";
 import { signatureAlgorithm, type SigningKeys } from "./keys.ts";
 
-/** Claims of a token with a row in `tokens`. `expiresAtMs` is infinite when they name no end. */
+/** Claims of a token with a row in `tokens`. `expiresAtMs` is infinite if it never expires. */
 export type TokenClaims = {
   readonly kind: "token";
   readonly tokenId: TokenId;
@@ -25,8 +25,8 @@ export type PersonClaims = Pick<PersonCaller, "kind" | "personId" | "sessionId">
 export type Claims = TokenClaims | PersonClaims;
 
 /**
- * The minimum time between two loads of the keys for unknown key ids: another platform may just
- * have created such a key, but invented ids must not overload the database.
+ * The minimum time between two loads of the keys for unknown key ids. Another platform may just
+ * have created a key with such an id, but invented ids must not overload the database.
  */
 const unknownKeyLoadMs = 1_000;
 

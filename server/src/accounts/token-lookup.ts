@@ -1,5 +1,6 @@
-// Looks up whether the subject of a signed token exists and is valid now, by kind of claims. This
-// file has the lookup for tokens with a row; TokenCheck gets the one for people as an option.
+// Looks up whether what a signed token names exists and is valid now. Each kind of claims has its
+// own lookup: this file has that of tokens with a row, and TokenCheck gets that of people as an
+// option.
 import type { Permission } from "@slipway/contract/words.ts";
 import type { Db } from "#store/database.ts";
 import type { Caller, TokenCaller } from "./caller.ts";

@@ -9,7 +9,7 @@ import type { TokenKind } from "./caller.ts";
 
 export type TokenRow = Selectable<Tables["tokens"]>;
 
-/** The owner of tokens, a project or the operators (null), and their kind. */
+/** The kind of tokens, and the project that they belong to; null: they are operators' tokens. */
 export type TokenOwner = { readonly kind: TokenKind; readonly projectId: ProjectId | null };
 
 /** An account's latest few tokens, newest first. */
@@ -64,7 +64,7 @@ export async function listAccounts(
   return [...accounts.values()];
 }
 
-/** The number of accounts of an owner that have a valid token, without the account `except`. */
+/** The number of accounts of an owner that have a valid token; `except` is not counted. */
 export async function countActiveAccounts(
   db: Db,
   query: TokenOwner & { readonly now: Date; readonly except?: TokenId },
@@ -92,6 +92,7 @@ export async function lockTokenAccount(
   owner: TokenOwner & { readonly accountId: TokenId },
 ): Promise<TokenRow[]> {
   const { kind, projectId, accountId } = owner;
+  // The first token has the account's id, which finds the row, so `project_id` needs no index.
   const first = await tx
     .selectFrom("tokens")
     .select("id")

@@ -71,8 +71,9 @@ export class TokenUseCases {
   }
 
   /**
-   * Shows the newest token of each account whose newest token is active and readable. Signs these
-   * tokens again, and records in the audit log that they were read.
+   * Shows the newest token of each account whose newest token is active and readable, if the key
+   * that signed it still exists. Signs these tokens again, and records in the audit log that they
+   * were read.
    */
   async read(
     owner: store.TokenOwner,
@@ -233,7 +234,7 @@ export class TokenUseCases {
   async revoke(owner: TokenAccountRef, by: By): Promise<AccountView> {
     const now = new Date(this.#parts.clock.now());
     return await this.#parts.db.transaction().execute(async (tx) => {
-      // Otherwise two requests at the same time could revoke the last two operator tokens.
+      // Without this lock, two requests at the same time could revoke the last two operator tokens.
       if (owner.kind === "operator") await store.lockKind(tx, owner.kind);
       const { newest, tokens } = await this.#lock(tx, owner);
       if (owner.kind === "operator") {

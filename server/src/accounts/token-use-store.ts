@@ -57,7 +57,8 @@ export async function refreshAddresses(
 
 /**
  * Adds as many addresses to the account's known ones as fit, first removing long unused ones if
- * necessary; returns the added ones. Locks the account's first row, so that platforms take turns.
+ * necessary; returns the added ones. Locks the row of the account's first token, so that platforms
+ * take turns.
  */
 export async function addAddresses(
   tx: Db,

@@ -10,25 +10,28 @@ import type { Foundation } from "#store/foundation.ts";
 import { actorOf, type TokenCaller } from "./caller.ts";
 import { addAddresses, markUsed, readAddresses, refreshAddresses } from "./token-use-store.ts";
 
-/** The use of a token since the last batch. */
+/** The uses of a token since the last batch was written. */
 type Use = {
   readonly caller: TokenCaller;
   /** The address of the latest use. */
   address: string;
   /** The time of the latest use. */
   atMs: number;
-  /** The addresses of the batch, at most `addressesOfBatchMax`; null: `address` is the only one. */
+  /** All addresses, at most `addressesOfBatchMax`; null: `address` is the only one. */
   addresses: Set<string> | null;
 };
 
 const flushMs = 10_000;
-/** Tokens per batch; the uses of further tokens are not noted until the batch is written. */
+/**
+ * The maximum number of tokens in a batch. The uses of further tokens are not noted until the batch
+ * is written.
+ */
 const tokensMax = 10_000;
-/** Addresses per token and batch. */
+/** The maximum number of addresses of one token in a batch. */
 const addressesOfBatchMax = 20;
 /**
- * Known addresses per account. An account with more is used by programs on many machines, where a
- * new address is no news.
+ * The maximum number of known addresses of an account. An account with more is used by programs on
+ * many machines, where a new address is no news.
  */
 const addressesMax = 100;
 /** When an account has too many addresses, those that were unused for this long are forgotten. */
@@ -120,6 +123,7 @@ export class TokenUses {
       return atMs - storedAtMs >= refreshMs;
     };
     const usedAddresses = new Set([...(addresses ?? []), address].map(plainAddress));
+    // A connection that closed before its address was read has this in place of an address.
     usedAddresses.delete("unknown");
     const due = [...usedAddresses].filter(isDue);
     if (due.length === 0) return;

@@ -12,7 +12,7 @@ import type { SigningKey } from "./keys.ts";
 import { signClaims } from "./sign.ts";
 import { insertToken, type TokenRow } from "./token-store.ts";
 
-/** The requested token. */
+/** The requested token, by its kind. */
 export type TokenWish =
   | {
       readonly kind: "service_account";
@@ -27,7 +27,7 @@ export type TokenWish =
   | {
       readonly kind: "inference";
       readonly projectId: ProjectId;
-      /** Absent: after `inferenceYears`. */
+      /** Absent: the token expires after `inferenceYears`. */
       readonly expiresAt?: Date;
       /** Whether the token can be shown again. */
       readonly isReadable?: boolean;
@@ -106,6 +106,7 @@ export async function addToken(tx: Db, key: SigningKey, row: NewToken): Promise<
 
 /** The token of a row. Signing again with the same key gives the same token. */
 export async function signToken(row: SignedColumns, key: SigningKey): Promise<Secret> {
+  // The order of the claims is signed too, so it must not change.
   const claims = { ...claimsOf(row), jti: row.id, iat: secondsOf(row.created_at) };
   // The claim is in whole seconds, rounded up so that a token is not refused early. The row has
   // the exact time.
@@ -116,7 +117,7 @@ export async function signToken(row: SignedColumns, key: SigningKey): Promise<Se
   return new Secret(await signClaims(signed, key));
 }
 
-/** Trims the name. Throws `Fault("invalid")`. */
+/** Returns the trimmed name. Throws `Fault("invalid")` when it is empty or too long. */
 export function checkedName(text: string): string {
   const name = text.trim();
   if (name !== "" && name.length <= nameLengthMax) return name;
@@ -126,7 +127,7 @@ export function checkedName(text: string): string {
   );
 }
 
-/** Throws `Fault("invalid")` for an end that is not in the future. */
+/** Returns the end. Throws `Fault("invalid")` when it is not in the future. */
 export function checkedEnd(expiresAt: Date | null, nowMs: number): Date | null {
   if (expiresAt === null || expiresAt.getTime() > nowMs) return expiresAt;
   throw new Fault(
@@ -135,7 +136,10 @@ export function checkedEnd(expiresAt: Date | null, nowMs: number): Date | null {
   );
 }
 
-/** Clients read `projectId` from the payload, without checking the signature. */
+/**
+ * The claims that name the token's owner. Clients read `projectId` from the payload, without
+ * checking the signature.
+ */
 function claimsOf({ kind, account_id: account, project_id: projectId }: SignedColumns): JWTPayload {
   if (kind === "service_account") return { principal: `serviceaccount/sa-${account}`, projectId };
   if (kind === "operator") return { principal: `operator/op-${account}` };

@@ -19,6 +19,7 @@ export function usageItems(
   stretches: readonly { readonly atMs: number; readonly micros: bigint }[],
 ): UsageItem[] {
   return stretches.map(({ atMs, micros }) => ({
+    // No two stretches begin at the same time.
     id: String(atMs),
     atMs,
     amount: { currency, micros },
@@ -36,8 +37,8 @@ export function basesOf(usage: readonly UsageItem[]): Bases {
 }
 
 /**
- * The months whose base must be written. Months with zero cost are included, except future ones: a
- * future month has a stretch, without usage, if a coupon ends in it.
+ * The months whose base must be written. Months with zero cost are included, except future months:
+ * a future month has a stretch, without usage, if a coupon ends in it.
  */
 export function changedBases(bases: Bases, posted: Bases, thisPeriod: Period): Bases {
   const isDue = ([period, micros]: [Period, bigint]): boolean =>
@@ -96,6 +97,7 @@ export function drawsDue(
 
   function settlementIn(period: Period, drawn: readonly Drawn[]): UsageSettlement {
     return {
+      // `drawEntries` reads only the draws and the currency.
       base: nothing(currency),
       drawn: drawn.filter((draw) => draw.period === period),
       net: nothing(currency),
@@ -103,7 +105,7 @@ export function drawsDue(
   }
 }
 
-/** The draws whose amount differs from before; one that no longer exists has the amount 0. */
+/** The draws whose amount differs from before; a draw that no longer exists has the amount 0. */
 export function changedDraws(
   currency: Currency,
   before: readonly Drawn[],

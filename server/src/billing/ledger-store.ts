@@ -6,8 +6,8 @@ import type { Tables } from "#store/tables.ts";
 import type { Account, LedgerEntry } from "./entry.ts";
 
 /**
- * Inserts a transaction; false when its reference exists. Waits for an uncommitted one with the
- * same reference.
+ * Inserts a transaction; false when its reference exists. Waits for an uncommitted transaction with
+ * the same reference.
  */
 export async function insertTransaction(
   tx: Tx,
@@ -39,7 +39,10 @@ export async function insertEntries(
 /** A transaction with its entries, whose sum is zero. */
 export type LedgerTransaction = TransactionOf<bigint>;
 
-/** `Micros` is text in the database's JSON, whose numbers JavaScript would round. */
+/**
+ * `Micros` is the type of an amount: text in the JSON of the database, since JavaScript would round
+ * its numbers, and `bigint` for callers.
+ */
 type TransactionOf<Micros> = Pick<
   Selectable<Tables["ledger_transactions"]>,
   "id" | "number" | "kind" | "period" | "currency"

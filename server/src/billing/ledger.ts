@@ -22,7 +22,7 @@ export type Posting = {
   readonly entries: readonly LedgerEntry[];
 };
 
-/** Writes a transaction; false when its reference exists, and then writes nothing. */
+/** Writes a transaction; false, without writing anything, when its reference exists. */
 export async function post(tx: Tx, posting: Posting): Promise<boolean> {
   const { entries, currency, reference } = posting;
   const sum = entries.reduce((total, { amount }) => plus(total, amount), nothing(currency));

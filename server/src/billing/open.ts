@@ -36,7 +36,7 @@ import { UsageQueries } from "./usage/usage-queries.ts";
 export type PlanSettings = {
   /** The operator's file of plans, relative to the platform's working directory; null: none. */
   readonly plansFile: string | null;
-  /** The default of plans that do not set their own number, as are the next three. */
+  /** This number and the next three are the defaults of plans that do not set their own. */
   readonly auditRetentionDays: number;
   readonly logRetentionDays: number;
   readonly callRetentionDays: number;
@@ -44,7 +44,7 @@ export type PlanSettings = {
 };
 
 export type BillingSettings = {
-  /** The operator's file of prices, as `plansFile`; null: the built-in prices apply. */
+  /** The operator's file of prices, a path as in `plansFile`; null: the built-in prices apply. */
   readonly pricesFile: string | null;
   /** The time between two turns of metering. */
   readonly meteringSeconds: number;
@@ -92,6 +92,7 @@ export async function openPlans(
     const changed = await setPlanCredits(db, plans, clock.now());
     if (changed > 0) log.info({ changed }, "gave projects the monthly credit of their plans");
   };
+  // A credit begins at the time of the clock, which must not be far off.
   const timing = { intervalMs: creditsEveryMs, waitsForClock: true };
   const credits = { name: "credits of plans", turn: giveCredits };
   new Loop({ ...credits, ...timing, clock, log }).startWithin(lifecycle);

@@ -8,7 +8,7 @@ export function periodOf(atMs: number): Period {
   return new Date(atMs).toISOString().slice(0, 7);
 }
 
-/** The first instant of a month, and of the next one. */
+/** The first instant of a month, and of the next month. */
 export function boundsOf(period: Period): { readonly fromMs: number; readonly toMs: number } {
   const year = Number(period.slice(0, 4));
   const month = Number(period.slice(5, 7));
@@ -16,7 +16,7 @@ export function boundsOf(period: Period): { readonly fromMs: number; readonly to
   return { fromMs: Date.UTC(year, month - 1), toMs: Date.UTC(year, month) };
 }
 
-/** The month after this one. */
+/** The month after `period`. */
 export function nextPeriod(period: Period): Period {
   return periodOf(boundsOf(period).toMs);
 }
@@ -26,7 +26,7 @@ export function dayOf(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10);
 }
 
-/** The first day of the month and of the next one, like 2026-01-01 and 2026-02-01. */
+/** The first day of the month and of the next month, like 2026-01-01 and 2026-02-01. */
 export function daysOf(period: Period): { readonly from: string; readonly to: string } {
   const { fromMs, toMs } = boundsOf(period);
   return { from: dayOf(fromMs), to: dayOf(toMs) };

@@ -47,7 +47,7 @@ export async function readDrawn(
     .innerJoin("coupon_applications as a", "a.id", "d.application_id")
     .select(["d.application_id", "d.period", "d.amount_micros"])
     .where("a.project_id", "=", projectId)
-    // A discount that has become zero keeps its row.
+    // A discount that has become zero keeps its row, which is left out here.
     .where("d.amount_micros", ">", "0")
     .execute();
   return rows.map((row) => ({

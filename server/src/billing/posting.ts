@@ -28,7 +28,10 @@ export type SettledUsage = {
   readonly settlement: UsageSettlement;
 };
 
-/** Computes usage and discounts from a few sums, since the ledger is a little behind. No locks. */
+/**
+ * Computes usage and discounts from the sums of stretches, since the ledger is a little behind. No
+ * locks.
+ */
 export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<SettledUsage> {
   const currency = await readAccountCurrency(db, projectId);
   const applied = await readApplied(db, projectId);
@@ -36,7 +39,7 @@ export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<S
   return { currency, applied, bases: basesOf(usage), settlement: settle(currency, applied, usage) };
 }
 
-/** Runs `read` on one snapshot of the database, because usage changes meanwhile. */
+/** Runs `read` on one snapshot of the database, because usage may change while it is read. */
 export async function readSnapshot<Result>(
   db: Db,
   read: (tx: Tx) => Promise<Result>,
@@ -52,7 +55,7 @@ export type PostingRequest = {
   readonly projectId: ProjectId;
   readonly currency: Currency;
   readonly applied: readonly AppliedCoupon[];
-  /** The number of postings so far; the account is locked, so this one is next. */
+  /** The number of postings so far; the account is locked, so this posting is the next. */
   readonly postings: number;
   readonly nowMs: number;
 };
@@ -79,8 +82,8 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
     await post(tx, { kind, entries, period, reference, projectId, currency });
   }
   await store.writePosted(tx, projectId, changed);
-  // Changes to a closed statement go into this month's statement, which even a month without usage
-  // gets.
+  // Changes to a closed statement go into this month's statement, so this month gets one even if it
+  // has no usage.
   if (due.some(({ period }) => closed.has(period)))
     await store.addPeriod(tx, projectId, thisPeriod);
   await store.writeDrawn(tx, changedDraws(currency, drawnBefore, settlement.drawn));

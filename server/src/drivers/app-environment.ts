@@ -9,6 +9,7 @@ export type AppPaths = {
   readonly temporaryDir: string;
   /** The project's persistent storage, as the app sees it. */
   readonly storageDir: string;
+  /** The app's virtual environment; null: the app has none, or its image names it. */
   readonly venvDir: string | null;
   /** The path of the Python to use; null: the image sets PATH. */
   readonly python: string | null;
@@ -24,6 +25,7 @@ export type ListenAddress = {
   readonly port: number | null;
   /** The path of a cortex app's socket, as the app sees it; null: it listens on a port. */
   readonly socket: string | null;
+  /** The address on which a cortex app opens its port. */
   readonly host: string;
   /** The file descriptor on which a cortex app reports its start; null: it reports nothing. */
   readonly readyFd: number | null;
@@ -49,7 +51,7 @@ export function appEnvironment(
   };
   if (paths.venvDir !== null) environment["VIRTUAL_ENV"] = paths.venvDir;
   if (spec.runtime === "custom") environment["PYTHONUNBUFFERED"] = "1";
-  // uvicorn puts this root path in front of the path of each call.
+  // uvicorn puts this root path in front of the path of each call, which must not contain it yet.
   const takesRootPath = paths.takesRootPath && !spec.keepsPathPrefix;
   if (takesRootPath) environment["UVICORN_ROOT_PATH"] = `/v4/${spec.projectId}/${spec.appName}`;
   for (const [name, value] of Object.entries(spec.environment)) {
@@ -69,6 +71,7 @@ export function cardsAmong(gpus: readonly string[]): string[] {
   return gpus.filter((id) => id.startsWith("GPU-"));
 }
 
+/** Returns PATH, in which the app's Python comes first; nothing when the image sets PATH. */
 function pathOf({ python, venvDir }: AppPaths): Record<string, string> {
   if (python === null) return {};
   const pythonDir = venvDir === null ? python.slice(0, python.lastIndexOf("/")) : `${venvDir}/bin`;
@@ -82,6 +85,7 @@ function platformVariables(
 ): Record<string, string> {
   const marker = { SLIPWAY_REPLICA_ID: spec.replicaId };
   if (spec.runtime === "custom") return port === null ? marker : { ...marker, PORT: String(port) };
+  // With port 0, the app chooses a port.
   return {
     ...marker,
     SLIPWAY_LISTEN: socket === null ? `${host}:${port ?? 0}` : `unix:${socket}`,

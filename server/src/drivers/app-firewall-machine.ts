@@ -95,7 +95,8 @@ export async function machineNameServers(): Promise<string[]> {
 
 /**
  * Runs a program of the machine. Returns null on success, else the first line of its output, or how
- * it ended. Its output is appended to `lines`.
+ * it ended. Its output is appended to `lines`. `input` consists of whole lines, of which none is
+ * `END`.
  */
 export async function runMachineTool(
   command: readonly [string, ...string[]],
@@ -120,7 +121,7 @@ export async function letAppsCall(
   { config, port, log }: { readonly config: Reachable; readonly port: number; readonly log: Log },
 ): Promise<void> {
   if (firewall === null) return;
-  // The platform then listens on the loopback address, too.
+  // With one of these hosts, the platform listens on the loopback address, too.
   const isOnLoopback = ["0.0.0.0", "::", "localhost"].includes(config.host);
   firewall.platform = {
     host: isOnLoopback ? "127.0.0.1" : config.host,

@@ -8,7 +8,7 @@ import { isIPv4 } from "node:net";
 export type Firewall = {
   /**
    * Four hexadecimal digits that distinguish this installation's interfaces and rules from those of
-   * others.
+   * other installations.
    */
   readonly installation: string;
   /**
@@ -80,7 +80,11 @@ export function firewallTableOf(firewall: Firewall): string {
   return `slipway_${firewall.installation}`;
 }
 
-/** The rules for all interfaces of the installation; replaces existing ones atomically. */
+/**
+ * The rules for all interfaces of the installation; replaces existing ones atomically. The pattern
+ * `ours` matches the interfaces of this installation, `all` those of all installations. The set
+ * `connections` has one element for each interface, and space for more than a machine has.
+ */
 export function firewallRules(firewall: Firewall): string {
   const table = firewallTableOf(firewall);
   const { allowed, nameServers, platform, links } = firewall;
@@ -96,7 +100,7 @@ export function firewallRules(firewall: Firewall): string {
     `add table inet ${table}`,
     `delete table inet ${table}`,
     `table inet ${table} {`,
-    // The nft of Debian 12 crashes as it lists sets that a newer nft has made by "type".
+    // "typeof", since the nft of Debian 12 crashes when it lists what a newer one made with "type".
     " set connections {",
     "  typeof iifname",
     "  size 65535",
@@ -165,7 +169,7 @@ function redirectsOf({ platform }: Firewall, ours: string): string[] {
   return [`  iifname ${ours} ip daddr ${hostAddress} ${ports} dnat ip to ${platform.host}`];
 }
 
-/** Returns the commands that set the rules for image builds; none without such a bridge. */
+/** Returns the commands that set the rules for image builds; none without a bridge for builds. */
 function bridgeRulesOf(firewall: Firewall): string[] {
   const { buildBridge } = firewall;
   return buildBridge === null ? [] : [rulesOf(firewall, buildBridge, buildRules(firewall))];

@@ -26,7 +26,7 @@ export function secretsOfPackages(
   return new Map([...secrets].filter(([name]) => names.includes(name)));
 }
 
-/** Like `secretsOfPackages`, for the names of secrets. */
+/** Returns which of these secrets `secretsOfPackages` would choose. Knows only their names. */
 export function namesForPackages(
   names: readonly string[],
   requirements: readonly string[],
@@ -65,6 +65,7 @@ function formsOf(value: string): string[] {
   const plain = [value, value.trim(), ...lines.map((line) => line.trim())];
   const encoded = [
     encodeURIComponent(value),
+    // Without the quotation marks.
     JSON.stringify(value).slice(1, -1),
     ...base64Of(value),
     ...wrappedOf(value),
@@ -86,7 +87,8 @@ function wrappedOf(value: string): string[] {
 
 /**
  * The base64 characters that depend on the value alone, when it is encoded within a longer text.
- * There are three cases, since base64 encodes three bytes at a time.
+ * There are three cases, since base64 encodes three bytes at a time. A byte has 8 bits, and a
+ * base64 character stands for 6.
  */
 function base64Of(value: string): string[] {
   return [0, 1, 2].flatMap((bytesBefore) => {

@@ -31,6 +31,7 @@ export type BuildPlan = {
   readonly pythonVersion: string;
   /** False for the default version: the nearest newer installed version may then replace it. */
   readonly isPythonVersionGiven: boolean;
+  /** Whether uv installs the requirements; false: pip does. */
   readonly useUv: boolean;
   /** True: nothing of earlier builds is reused. */
   readonly startsClean: boolean;
@@ -45,6 +46,7 @@ export type BuildPlan = {
   /** Shell lines to run when the packages are installed and the code is in place. */
   readonly shellCommands: readonly string[];
   readonly baseImage: string;
+  /** The path of the app's own Dockerfile in its folder; null: the app has none. */
   readonly dockerfilePath: string | null;
   readonly entrypoint: readonly string[];
   /** Names of the secrets that steps of the build get; the context has their values. */
@@ -124,7 +126,7 @@ export interface Builder {
   remove(artifact: Artifact): Promise<void>;
   /**
    * Removes unused caches, and every artifact that was there before `readUsed` was called and that
-   * it does not name. May be called while builds run.
+   * the result of `readUsed` does not name. May be called while builds run.
    */
   collect(readUsed: () => Promise<UsedArtifacts>): Promise<void>;
 }

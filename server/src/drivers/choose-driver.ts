@@ -1,6 +1,6 @@
 // Chooses the driver when the platform starts: the one that SLIPWAY_DRIVER names; with `auto` the
-// one that the installation has used so far, since no other runs its releases; and in a new
-// installation the best one that suits the machine.
+// one that the installation has used so far, since no other driver runs its releases; and in a new
+// installation the best driver that suits the machine.
 import { existsSync, readFileSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Log } from "#lib/log.ts";

@@ -14,17 +14,17 @@ export type ContainerRuntimes = {
 export type ContainerRuntime = AppSettings["containerRuntime"];
 
 /**
- * Why no replica with this value can start, in a sentence; null when one can. `runtimes` is null
- * for a driver without such a choice, with which the field has no effect.
+ * Why no replica can start whose app has this value of the field, in a sentence; null when it can.
+ * `runtimes` is null for a driver that lets nobody choose, so that the field has no effect.
  */
 export function whyNoRuntime(
   runtimes: ContainerRuntimes | null,
-  wanted: ContainerRuntime | undefined,
+  version: ContainerRuntime | undefined,
   advised: Advised = "owner",
 ): string | null {
-  if (runtimes === null || wanted === null || wanted === undefined) return null;
-  const name = runtimes[wanted];
+  if (runtimes === null || version === null || version === undefined) return null;
+  const name = runtimes[version];
   if (runtimes.present.includes(name)) return null;
-  const setting = `SLIPWAY_RUNTIME_${wanted.toUpperCase()}`;
-  return `containerRuntime is ${wanted}, which means the runtime ${name} here (${setting}), but the Docker engine does not have it, only ${runtimes.present.join(", ")}. Use another value or none${howToChange(advised)}, or let the operator add ${name} to the engine.`;
+  const setting = `SLIPWAY_RUNTIME_${version.toUpperCase()}`;
+  return `containerRuntime is ${version}, which means the runtime ${name} here (${setting}), but the Docker engine does not have it, only ${runtimes.present.join(", ")}. Use another value or none${howToChange(advised)}, or let the operator add ${name} to the engine.`;
 }

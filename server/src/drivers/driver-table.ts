@@ -50,7 +50,7 @@ export type DriverName = keyof typeof drivers;
 /** The values of SLIPWAY_DRIVER besides `auto`. */
 export const driverNames = Object.keys(drivers) as DriverName[];
 
-/** The driver of installations from before there was a choice. */
+/** The driver of installations that are older than the choice between drivers. */
 export const firstDriver: DriverName = "process";
 
 /** The driver that builds and runs images: advice names it when another driver cannot. */

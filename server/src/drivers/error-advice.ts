@@ -29,6 +29,7 @@ export function errorAdvice(line: string, systemAdvice: SystemAdvice = systemPac
       line,
     )?.[1];
   if (library !== undefined) {
+    // For an unknown library, the advice says "the Debian package with it".
     const debianPackage = librariesOf.get(library) ?? "with it";
     return `A system library is missing: ${systemAdvice(`the Debian package ${debianPackage}`)}`;
   }

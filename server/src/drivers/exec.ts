@@ -37,7 +37,7 @@ export interface RunningExec {
    * rejects.
    */
   readonly ended: Promise<ExecEnd>;
-  /** Only for a command with a terminal; does nothing after its end. */
+  /** Only for a command with a terminal; does nothing after the command's end. */
   resize(size: TerminalSize): void;
   /** Kills the command with all that it started. Output that was not yet read may be lost. */
   end(reason: string): void;
@@ -49,9 +49,10 @@ export class ExecRefused extends Error {
 }
 
 /**
- * The environment variable that marks every process of a command with `<replica>.<number>`, so that
- * a driver finds them wherever they have moved. A process that removes the variable from its
- * environment is not found, but still ends with the replica.
+ * The environment variable that marks every process of a command, so that a driver finds the
+ * processes wherever they have moved. The value is the replica's id, a dot, and a text that no
+ * other command in the replica has. A process that removes the variable from its environment is not
+ * found, but still ends with the replica.
  */
 export const execVariable = "SLIPWAY_EXEC";
 

@@ -21,6 +21,7 @@ export class Execs {
   async run(replicaId: ReplicaId, start: () => Promise<RunningExec>): Promise<RunningExec> {
     if (this.#isOver(replicaId)) throw new ExecRefused(replicaNotRunning);
     const exec = await start();
+    // All commands that run in this replica.
     const all = getOrInsert(this.#running, replicaId, () => new Set());
     all.add(exec);
     void exec.ended.finally(() => {

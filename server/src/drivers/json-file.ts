@@ -8,7 +8,7 @@ export function writeWhole(path: string, value: unknown): void {
   renameSync(`${path}.new`, path);
 }
 
-/** Like `writeWhole`; returns false when the disk is full. */
+/** Replaces a file as `writeWhole` does; returns false, and leaves it, when the disk is full. */
 export function writeIfFits(path: string, value: unknown): boolean {
   try {
     writeWhole(path, value);

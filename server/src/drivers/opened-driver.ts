@@ -35,7 +35,7 @@ export type OpenedDriver = {
 
 /** A disk that the platform shares with replicas and builds. */
 export type SharedDisk = {
-  /** The free bytes, including the reserve that the platform keeps for itself. */
+  /** The free bytes, including the platform's own reserve, and the size of this reserve. */
   readonly freeSpace: { readonly bytes: number; readonly reserveBytes: number };
   /**
    * Says why no build begins and no files for a build are accepted while disk space is short; null

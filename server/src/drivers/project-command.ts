@@ -25,7 +25,8 @@ export function projectCommand(
     `--python=${python}`,
   ];
   if (!isLocked) return [uv, "pip", "install", ...options, "-r", "pyproject.toml"];
-  // `--inexact` keeps other packages of the environment; the app itself is not installed.
+  // `--inexact` keeps other packages of the environment. The app itself is not installed, and no
+  // group that is not given.
   return [
     uv,
     "sync",

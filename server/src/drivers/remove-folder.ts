@@ -24,6 +24,7 @@ export async function removeFolder(dir: string): Promise<void> {
     await rm(dir, { recursive: true, force: true });
   } catch (error) {
     if (!handledCodes.includes(errorCode(error))) throw error;
+    // Nothing aborts this signal.
     await removeTree(dir, { signal: new AbortController().signal });
   }
 }
@@ -38,15 +39,15 @@ export async function removeTree(
 ): Promise<void> {
   const inNamespace = isUserOwned ? ["unshare", "--user", "--map-root-user"] : [];
   const run = async (...command: readonly [string, ...string[]]): Promise<void> => {
-    const [file, ...args] = [...inNamespace, ...command, "--", dir];
-    await runToEnd(file, args, { signal, timeoutMs });
+    const [program, ...rest] = [...inNamespace, ...command, "--", dir];
+    await runToEnd(program, rest, { signal, timeoutMs });
   };
   const remove = (): Promise<void> => run("rm", "-rf", "--one-file-system");
   try {
     await remove();
   } catch (error) {
     if (signal.aborted || isUserOwned || process.getuid?.() === 0) throw error;
-    // Without a namespace, apps run as the platform's own user, which can open its closed folders.
+    // Without a namespace, apps run as the platform's own user, who can open the closed folders.
     await run("chmod", "-R", "u+rwX").catch(() => undefined);
     await remove();
   }

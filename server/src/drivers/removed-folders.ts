@@ -26,7 +26,10 @@ export type RemovalState = {
   readonly written: readonly ProjectId[];
 };
 
-/** The result for one folder. `left`: it still exists. `written`: and apps have written in it. */
+/**
+ * The result for one folder. `left`: it still exists. `written`: it still exists, and apps have
+ * written in it since the last attempt.
+ */
 type Outcome = "gone" | "left" | "written";
 
 const removedName = ".removed";
@@ -68,6 +71,7 @@ export class RemovedFolders {
     const gate = new Gate({ max: projectsAtOnce, keyMax: 1, waitingMax: Number.POSITIVE_INFINITY });
     const attempts = this.#chosen(names).map(async (name) => {
       const projectId = projectOf(name);
+      // All folders of earlier versions share a key: they belong to no project.
       const key = projectId ?? "";
       const outcome = await gate.run(() => this.#deleteFolder(name, signal), { key });
       return { projectId, outcome };

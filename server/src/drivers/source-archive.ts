@@ -37,8 +37,8 @@ export async function unpackSource(
   try {
     let written = Promise.resolve(true);
     for await (const chunk of archive) {
-      // If tar has succeeded before the end of the archive, the archive may still end with an
-      // error.
+      // Nothing is written once tar has ended. If tar has succeeded before the end of the archive,
+      // reading goes on, since the archive may still end with an error.
       if (!(await written)) await requireSuccess(tar, signal);
       // Not awaited, so that the next chunk is read meanwhile: large files take a quarter less
       // time.

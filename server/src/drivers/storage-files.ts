@@ -235,7 +235,7 @@ export class StorageFiles {
 
   /**
    * Deletes removed folders, for some seconds at most, and the unfinished files that `readKept`
-   * does not name. Returns the state of the removed folders that remain.
+   * does not name. Returns what has become of the removed folders.
    */
   async collect(
     readKept: (ids: readonly string[]) => Promise<readonly string[]>,
@@ -369,7 +369,7 @@ async function namesOf(
       );
     if (name <= after) continue;
     names.push(name);
-    // Drops names that cannot be among the first `max`, but only after as many new ones have come:
+    // Drops names that cannot be among the first `max`, but only when `max` new names have come:
     // sorting after each name would take long.
     if (names.length >= 2 * max) names = names.toSorted(byName).slice(0, max);
   }

@@ -54,7 +54,10 @@ export function makeOwnedFolder(dir: string, user: number | null): void {
   if (user !== null) chownSync(dir, user, user);
 }
 
-/** Returns the existing storages: the names of projects' storages, and the ids of apps with one. */
+/**
+ * Returns the existing storages: the names of projects' storages, and the ids of the apps that have
+ * storage of their own.
+ */
 export async function storagesIn(
   storageDir: string,
 ): Promise<{ readonly projects: readonly string[]; readonly apps: readonly string[] }> {

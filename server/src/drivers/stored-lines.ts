@@ -24,6 +24,7 @@ export function droppedText(count: number | null): string {
 /** What a driver's reader of the output of one replica needs. */
 export type OutputOptions = {
   readonly replicaId: ReplicaId;
+  /** True for the cortex runtime, which marks the lines of runs. */
   readonly hasFrames: boolean;
   /** Takes lines, and resolves when they are stored. */
   readonly lines: ReplicaSink["lines"];

@@ -1,6 +1,6 @@
 // Decides for all drivers when the unfinished line of an output (a progress bar, dots, a question)
-// is delivered: soon, and again when it has changed. A line that ends without a further
-// change is not delivered a second time.
+// is delivered: soon, and again when it has changed. A line that ends without a further change is
+// not delivered a second time.
 import type { Clock } from "#lib/clock.ts";
 import { unfinishedAfterMs, type OutputLine } from "./log-lines.ts";
 
@@ -35,7 +35,10 @@ export class UnfinishedLine {
     return null;
   }
 
-  /** Returns these finished lines, without the first if it was already delivered as it is. */
+  /**
+   * Returns these finished lines, without the first if it was delivered with the same text while it
+   * was unfinished.
+   */
   finished<Finished extends OutputLine>(lines: readonly Finished[]): readonly Finished[] {
     const [first] = lines;
     if (first === undefined) return lines;

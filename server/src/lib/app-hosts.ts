@@ -6,7 +6,10 @@
 /** The app that a host name stands for. */
 export type AppOfHost = { readonly projectId: string; readonly appName: string };
 
-/** The first label of the name. A certificate for `*.apps.example.org` covers only one label. */
+/**
+ * Matches the app's part of a host name, such as `web-p-0a1b2c3d`. It is a single label, since a
+ * certificate for `*.apps.example.org` covers no more.
+ */
 const labelForm = /^([a-z0-9-]{3,30})-(p-[0-9a-f]{8})$/;
 const machine = "localhost";
 const machineHosts: ReadonlySet<string> = new Set([machine, "127.0.0.1", "[::1]"]);
@@ -41,8 +44,8 @@ export class AppHosts {
   }
 
   /**
-   * Returns the URL at which a browser opens the app; null when that host name would lead the
-   * browser to its own machine instead of the platform's, or cannot name the app.
+   * Returns the URL at which a browser opens the app; null when its host name would lead the
+   * browser to the browser's own machine instead of the platform's, or cannot name the app.
    */
   urlOf(baseUrl: string, app: AppOfHost): string | null {
     const url = new URL(baseUrl);
@@ -53,11 +56,12 @@ export class AppHosts {
     return `${url.protocol}//${host}${port}/`;
   }
 
-  /** The app's host name in DNS; null when it has none there, or the name cannot name the app. */
+  /** The app's host name in DNS; null when it has none there, or its name is of another form. */
   dnsNameOf(app: AppOfHost): string | null {
     return this.parent === machine ? null : this.#hostOf(app);
   }
 
+  /** Null: the app's name is not of the form that a host name can hold. */
   #hostOf({ projectId, appName }: AppOfHost): string | null {
     const label = `${appName}-${projectId}`;
     return labelForm.exec(label)?.[2] === projectId ? `${label}${this.#end}` : null;

@@ -1,7 +1,7 @@
 // Writes items in batches: items added during a write are queued and then written together. A
 // single item does not wait unless the batcher lingers. The queue is bounded. Items are written in
-// the order in which they were added; if they have keys, this holds among items of one key, and the
-// keys take turns. Every item gets a result or an error.
+// the order in which they were added; if items have keys, this order holds only among the items of
+// one key, and the keys take turns. Every item gets a result or an error.
 import { getOrInsert } from "./get-or-insert.ts";
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
@@ -31,8 +31,8 @@ export type BatcherOptions<Item, Result> = {
   /** The maximum total weight of the queue. */
   readonly queueWeightMax?: number;
   /**
-   * How long the first item of a batch waits for more, unless the batch is full; without it, not at
-   * all.
+   * How long the first item of a batch waits for more items, unless the batch is full; without it,
+   * no item waits.
    */
   readonly lingerMs?: number;
   /** How long to retry a write that may succeed later; without it, there are no retries. */
@@ -51,7 +51,7 @@ export class BatcherFull extends Error {
   override readonly name = "BatcherFull";
 }
 
-/** Items of one key that are written together. They get the result of their first item. */
+/** Items of one key that are written together. Whoever added them gets the first item's result. */
 type Entry<Item, Result> = {
   readonly items: readonly Item[];
   readonly weight: number;
@@ -220,7 +220,7 @@ export class Batcher<Item, Result = void> {
     return this.#afterRemoval(taken);
   }
 
-  /** The entry whose turn it is: a Map gives its first value only to a loop, which ends there. */
+  /** The entry whose turn it is. Only a loop reads the first value of a Map, so it ends at once. */
   #next(): Entry<Item, Result> | undefined {
     for (const [first] of this.#queues.values()) return first;
     return undefined;
@@ -271,7 +271,7 @@ export class Batcher<Item, Result = void> {
         const mayRetry = !isDataError(error) && !signal.aborted && clock.monotonicMs() < giveUpAtMs;
         if (!mayRetry) return await this.#giveUp(entries, error);
       }
-      // An abort ends the pause early, as intended.
+      // The sleep rejects only when the batcher stops, which ends the pause early.
       await clock
         .sleep(backoffMs(retryBackoff, attempt, clock.random()), signal)
         .catch(() => undefined);
@@ -279,7 +279,7 @@ export class Batcher<Item, Result = void> {
   }
 
   async #giveUp(entries: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
-    // The data of one entry must not fail the others of its batch, so each is written alone.
+    // The data of one entry must not fail the other entries of its batch, so each is written alone.
     if (entries.length > 1 && isDataError(error))
       for (const entry of entries) await this.#write([entry]);
     else for (const entry of [...entries, ...this.#takeHopeless(error)]) entry.reject(error);

@@ -16,7 +16,9 @@ export type CachedAnswerOptions<Answer> = {
 /** The cache of one answer. */
 export class CachedAnswer<Answer> {
   readonly #options: CachedAnswerOptions<Answer>;
+  /** The latest answer, and when it was found. */
   #known: { readonly answer: Answer; readonly atMs: number } | undefined;
+  /** The running lookup; undefined: none runs. */
   #looking: Promise<Answer> | undefined;
 
   constructor(options: CachedAnswerOptions<Answer>) {

@@ -21,7 +21,7 @@ export interface Clock {
    * alive.
    */
   after(ms: number, run: () => void): () => void;
-  /** In [0, 1): for jitter and choices. Unguessable values come from node:crypto. */
+  /** A number in [0, 1), for jitter and choices. Unguessable values come from node:crypto. */
   random(): number;
 }
 
@@ -54,7 +54,8 @@ export const systemClock: Clock = {
 
 /** The time since the machine booted, including sleep, comparable with times in Linux's /proc. */
 export function sinceBootMs(): number {
-  // Both may be too short: `uptime` may be that of a container, and `hrtime` leaves out sleep.
+  // Either time may be too short: `uptime` may be that of a container, and `hrtime` leaves out
+  // sleep.
   return Math.max(uptime() * 1000, Number(process.hrtime.bigint() / 1_000_000n));
 }
 

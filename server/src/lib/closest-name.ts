@@ -25,7 +25,7 @@ function editDistance(a: string, b: string): number {
   const left = a.slice(0, 100);
   const right = b.slice(0, 100);
   // `row[j]` is the distance between the first `i` characters of `left` and `j` of `right`;
-  // `before` is the row before it.
+  // `before` is the row before `row`.
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);
   let before = row;
   for (let i = 1; i <= left.length; i++) {

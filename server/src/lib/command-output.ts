@@ -8,7 +8,8 @@ import type { Clock } from "./clock.ts";
 export type OutputName = "stdout" | "stderr";
 
 /**
- * Longer lines are cut: a build that prints megabytes without a newline must not fill the memory.
+ * Longer lines are cut off: a build that prints megabytes without a newline must not fill the
+ * memory.
  */
 const lineCharactersMax = 8192;
 /**
@@ -25,14 +26,16 @@ export class CommandOutput {
   readonly #splitters: readonly LineSplitter[];
   readonly #onLine: (name: OutputName, text: string) => void;
   readonly #clock: Clock;
-  /** The lines that were read, of which those from `#next` on are not yet passed on. */
+  /** The lines that were read. The lines from the index `#next` on are not yet passed on. */
   #waiting: (readonly [OutputName, string])[] = [];
   #next = 0;
   #turnBeganMs = Number.NEGATIVE_INFINITY;
   /** How many lines this turn has passed on, and how many bytes it has read. */
   #lines = 0;
   #bytes = 0;
+  /** Cancels the wait for the next turn; undefined: nothing waits for it. */
   #cancelTurn: (() => void) | undefined;
+  /** Resolves the promise of `finish`, once that was called. */
   #onEmpty: (() => void) | undefined;
   #isStopped = false;
 

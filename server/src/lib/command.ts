@@ -41,8 +41,9 @@ const closeWaitMs = 2000;
 /**
  * A shell script that runs the program given as its arguments. It kills the whole process group
  * when the pipe to the platform breaks, as it does when the platform is killed: descriptor 3 is
- * that pipe, into which nothing is ever written, so `read` returns only when it breaks. Its
- * `oom_score_adj` lets the kernel kill the program before the platform when memory runs out.
+ * that pipe, into which nothing is ever written, so `read` returns only when the pipe breaks. The
+ * program inherits the script's `oom_score_adj`, so that the kernel kills the program before the
+ * platform when memory runs out.
  */
 const guard = `exec 3<&0
 { echo 500 >/proc/self/oom_score_adj; } 2>/dev/null
@@ -65,7 +66,7 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
     stdio: ["pipe", "pipe", "pipe"],
   });
   return new Promise((resolve) => {
-    // The first cause counts, since an end of another kind leads to an exit, too.
+    // The first cause counts: after an abort or a timeout the program is killed, and exits too.
     let end: CommandEnd | undefined;
     const finish = (cause: CommandEnd): void => {
       end ??= cause;
@@ -84,7 +85,7 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
       settle();
     });
     child.on("exit", (code, signal) => {
-      // A shell without a code was killed itself: 137 stands for SIGKILL.
+      // A shell without an exit code was killed by a signal: 137 stands for SIGKILL.
       const codeOfKill = signal === null ? 1 : 137;
       finish({ kind: "exited", exitCode: code ?? codeOfKill });
       cancelClose = clock.after(closeWaitMs, () => {
@@ -97,6 +98,7 @@ export function runCommand(options: CommandOptions): Promise<CommandEnd> {
       options.signal.removeEventListener("abort", onAbort);
       cancelTimeout();
       cancelClose?.();
+      // By now there is an end, since `exit` or `error` came first.
       void output.finish().then(() => resolve(end ?? { kind: "aborted" }));
     }
   });

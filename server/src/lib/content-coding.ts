@@ -5,11 +5,11 @@ import * as zlib from "node:zlib";
 
 type Decode = (bytes: Buffer, bytesMax: number) => Promise<Buffer>;
 
-/** Apps use one coding; an answer with more than a few is an attempt to waste time. */
+/** Apps use one coding. An answer with more codings than this is an attempt to waste time. */
 const codingsMax = 3;
 /**
- * The largest window that senders may use (RFC 9659): 8 MB. Without it, a frame of some bytes can
- * demand 128 MB.
+ * The largest window that senders may use (RFC 9659): 8 MB. Without this limit, a frame of some
+ * bytes can demand 128 MB.
  */
 const zstdWindowLogMax = 23;
 
@@ -61,7 +61,8 @@ export async function withoutCodings(
 
 /**
  * Whether the bytes have zlib's head: the low four bits of the first byte are 8, and the first two
- * bytes are a multiple of 31. Some apps send `deflate` without it, against the standard.
+ * bytes as one number are a multiple of 31. Some apps send `deflate` without this head, against the
+ * standard.
  */
 function isZlib(bytes: Buffer): boolean {
   if (bytes.length < 2) return false;

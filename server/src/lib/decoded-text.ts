@@ -56,7 +56,7 @@ function decoded(bytes: Uint8Array, name: string): string {
   const coding = codingOf(bytes);
   const codedText = coding === null ? null : decodeStrictly(labelOf(coding), bytes);
   if (codedText !== null) return codedText;
-  // In a comment a wrong byte does not matter.
+  // Wrong bytes in comments do not matter, so lines that are comments are passed over.
   const wrong = firstWrong(bytes, (line) => /^\s*#/.test(line));
   if (wrong === null) return new TextDecoder().decode(bytes);
   const codingProblem =
@@ -91,7 +91,7 @@ function labelOf(coding: string): string {
   return name.replace(/^latin-(?=\d)/, "latin").replace(/^cp932$/, "shift_jis");
 }
 
-/** Finds the first byte that is not UTF-8, outside of lines for which `isFine` is true. */
+/** Finds the first byte that is not UTF-8, except in lines for which `isFine` returns true. */
 function firstWrong(bytes: Uint8Array, isFine: (line: string) => boolean) {
   let line = 1;
   for (let start = 0; start < bytes.length; line++) {
@@ -99,8 +99,8 @@ function firstWrong(bytes: Uint8Array, isFine: (line: string) => boolean) {
     const end = next < 0 ? bytes.length : next;
     const part = bytes.subarray(start, end);
     if (decodeStrictly("utf-8", part) === null) {
-      // The decoder puts U+FFFD in place of wrong bytes, so the text in front of the first one has
-      // as many bytes as are right.
+      // The decoder puts U+FFFD in place of wrong bytes, so the text before the first U+FFFD has as
+      // many bytes as there are before the first wrong one.
       const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(part);
       const before = new TextEncoder().encode(text.slice(0, text.indexOf("\ufffd")));
       if (!isFine(text)) return { line, byte: part[before.length] ?? 0 };

@@ -1,10 +1,11 @@
 // Recognizes errors of a full or read-only disk, whether they come from the system, the database or
-// a program.
+// a program. Also writes sizes for people.
 
 /** The codes of the system, and the SQLSTATE of a full disk. */
 const codes = new Set(["ENOSPC", "EDQUOT", "EROFS", "53100"]);
 const messageForm =
   /No space left on device|Disk quota exceeded|Read-only file system|database or disk is full/;
+/** How many nested causes are looked at: causes could form a circle. */
 const causesMax = 5;
 
 /** Whether the error or one of its causes says that nothing can be written. */

@@ -11,8 +11,8 @@ const otherFile =
   /\.(?:dockerignore|containerignore|py|js|ts|sh|md|txt|json|ya?ml|j2|tmpl|template)$/i;
 
 /**
- * Returns the Dockerfiles among these paths: the highest first, at each depth the usual names
- * first.
+ * Returns the Dockerfiles among these paths: those in the fewest folders first, and among those at
+ * the same depth the usual names first.
  */
 export function dockerfilesAmong(paths: readonly string[]): string[] {
   return paths.filter((path) => form.test(path) && !otherFile.test(path)).toSorted(byRank);

@@ -1,4 +1,4 @@
-// The faults that a caller can get: one table of codes, and the error that carries one.
+// The faults that a caller can get: one table of codes, and the error that carries a code.
 // `docs/errors.md` describes each code; a test compares it with this table in both directions.
 
 /**

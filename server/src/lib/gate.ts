@@ -11,15 +11,15 @@ export type GateOptions = {
    * slot only while it holds fewer slots than are free.
    */
   readonly keyMax?: number | "half";
-  /** The length of the queue; beyond it, work is refused at once. */
+  /** The maximum length of the queue; further work is refused at once. */
   readonly waitingMax: number;
-  /** The length of the queue of one key. */
+  /** The maximum length of the queue of one key; without it, a key may fill the queue. */
   readonly keyWaitingMax?: number;
   /** The error that `run` throws when it gets no slot. */
   readonly refusal?: () => Error;
 };
 
-/** One entry to the gate; without a deadline it waits until it is its turn. */
+/** One entry to the gate. Without a deadline, the entry waits for its turn without a limit. */
 export type GateEntry = {
   readonly key?: string;
   readonly deadline?: { readonly waitMs: number; readonly clock: Clock };
@@ -28,7 +28,10 @@ export type GateEntry = {
 /** Frees the slot; a second call does nothing. */
 export type Leave = () => void;
 
-/** What a key holds and what waits for it. `waiting`: the functions that end a wait. */
+/**
+ * The state of a key. `inside`: how many slots it holds. `waiting`: the functions that end the
+ * waits of its entries, with or without a slot.
+ */
 type Key = { inside: number; readonly waiting: Set<(leave: Leave | null) => void> };
 
 /** Slots and their queue. */
@@ -36,7 +39,9 @@ export class Gate {
   readonly #options: GateOptions;
   /** Keys with running or waiting work, in the order in which they get the next slot. */
   readonly #keys = new Map<string, Key>();
+  /** How many slots all keys hold. */
   #inside = 0;
+  /** How many entries of all keys wait. */
   #waiting = 0;
 
   constructor(options: GateOptions) {

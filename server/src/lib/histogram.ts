@@ -9,7 +9,9 @@ const defaultBounds = [
 export class Histogram {
   /** The upper bounds of the buckets; one more bucket counts all longer durations. */
   readonly boundsSeconds: readonly number[];
+  /** How many durations each bucket has counted. */
   readonly buckets: Float64Array;
+  /** The sum of all counted durations. */
   sumMs = 0;
   readonly #boundsMs: readonly number[];
 
@@ -30,8 +32,8 @@ export class Histogram {
 
 /**
  * Returns a quantile of all durations that these histograms counted, in milliseconds: `share` of
- * them are shorter. Its place within a bucket is estimated. Null when nothing was counted. Each
- * histogram is given as its buckets, with the default bounds.
+ * them are shorter. Where the quantile lies within its bucket is estimated. Null when nothing was
+ * counted. Each histogram is given as its buckets, with the default bounds.
  */
 export function quantileMs(
   histograms: readonly (readonly number[])[],
@@ -45,7 +47,7 @@ export function quantileMs(
   let rest = total * share;
   for (const [index, count] of counts.entries()) {
     const from = defaultBounds[index - 1] ?? 0;
-    // The last bucket has no upper bound.
+    // The last bucket has no upper bound, so a quantile in it is given as its lower bound.
     const to = defaultBounds[index] ?? from;
     if (rest <= count && count > 0) {
       const seconds = from + ((to - from) * rest) / count;

@@ -29,6 +29,7 @@ export type GitDeliveryId = Branded<"GitDeliveryId">;
 /** Names an app together with the project that it must belong to. */
 export type AppKey = { readonly projectId: ProjectId; readonly appId: AppId };
 
+/** Ids with `dev-` in front are accepted too, although the platform makes none. */
 const projectIdPattern = "(?:dev-)?p-[0-9a-f]{8}";
 /** The form of a project id. */
 export const projectIdForm = new RegExp(`^${projectIdPattern}$`);

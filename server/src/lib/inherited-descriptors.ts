@@ -38,6 +38,6 @@ function isInherited(descriptor: number): boolean {
     return false;
   }
   const flags = Number.parseInt(/^flags:\s*([0-7]+)$/m.exec(info)?.[1] ?? "0", 8);
-  // Whether the bit is not set.
+  // A child process inherits the descriptor if the bit is not set.
   return Math.floor(flags / closeOnExec) % 2 === 0;
 }

@@ -15,6 +15,7 @@ export class Latest {
 
   /** Runs `work`, which must end soon when its signal is aborted. */
   async run<Result>(key: string, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    // When the earlier work has ended, another call with the same key may have begun its own work.
     for (;;) {
       const earlier = this.#running.get(key);
       if (earlier === undefined) break;

@@ -5,8 +5,9 @@ import { listeningRows, type SocketRow } from "./listening-rows.ts";
 type At = { readonly host: string; readonly port: number };
 
 /**
- * Returns the listening sockets of which one gets a connection to `host`: those at that very
- * address, or else those at all addresses. For a name other than localhost: all at the port.
+ * Returns the listening sockets of which one gets a connection to `host`: those that listen at that
+ * very address, or else those that listen at every address. A name other than `localhost` is not
+ * looked up: all sockets at the port are returned.
  */
 export function listenersAt(tables: string, { host, port }: At): readonly SocketRow[] {
   if (host === "localhost")
@@ -16,7 +17,7 @@ export function listenersAt(tables: string, { host, port }: At): readonly Socket
   const at = (...addresses: readonly string[]): readonly SocketRow[] =>
     rows.filter((row) => addresses.includes(addressOf(row)));
   if (isIP(host) === 6) return firstFilled(at(shortest(host)), at("::"));
-  // A socket of IPv6 gets what no socket of IPv4 does.
+  // A socket of IPv6 at every address gets the connections that no socket of IPv4 gets.
   return firstFilled(at(host, `::ffff:${host}`), at("0.0.0.0"), at("::"));
 }
 

@@ -1,12 +1,12 @@
-// Reads the kernel's tables of TCP sockets, for everything that looks for those that listen, or for
-// connections that are being opened. Pure.
+// Reads the kernel's tables of TCP sockets, for everything that looks for sockets that listen, or
+// for connections that are being opened. Pure.
 
 /** A socket: one row of a table. */
 export type SocketRow = {
   /** The local address as the kernel writes it: 8 hexadecimal digits, or 32 for IPv6. */
   readonly address: string;
   readonly port: number;
-  /** The user who has opened it. */
+  /** The user who has opened the socket. */
   readonly userId: number;
   readonly inode: string;
 };

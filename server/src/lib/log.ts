@@ -18,7 +18,7 @@ const redacted = [
 
 const standardError = 2;
 
-/** How many nested causes are shown. */
+/** How many nested causes of an error are shown, and how many errors of an `AggregateError`. */
 const causesMax = 5;
 
 /**

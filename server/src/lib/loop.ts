@@ -33,6 +33,7 @@ export class Loop {
   #wake: (() => void) | undefined;
   /** Whether there was a nudge since the latest turn began. */
   #nudged = false;
+  /** Resolves when the loop has stopped; undefined: it has not been started. */
   #running: Promise<void> | undefined;
   #unlisten: (() => void) | undefined;
 

@@ -14,7 +14,9 @@ export type Rate = number & { readonly [brand]: "Rate" };
 
 /** The number of micro-units in a hundredth of the unit. */
 export const microsOfCent = 10_000n;
+/** The rate of 100 percent. */
 const wholeRate = 10_000_000;
+/** The rate of one percent. */
 const rateOfPercent = 100_000;
 
 const knownCurrencies: ReadonlySet<string> = new Set(Intl.supportedValuesOf("currency"));
@@ -72,7 +74,7 @@ export function smaller(one: Money, other: Money): Money {
  */
 export function shareOf({ currency, micros }: Money, rate: Rate): Money {
   assert(micros >= 0n, "a share is taken of what is not below zero");
-  // Half of the divisor is added, because a division of bigints rounds down.
+  // Half of the divisor is added, because a division of bigints drops the remainder.
   const dividend = micros * BigInt(rate) + BigInt(wholeRate / 2);
   return { currency, micros: dividend / BigInt(wholeRate) };
 }

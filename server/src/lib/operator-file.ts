@@ -14,8 +14,9 @@ export class OperatorFileRefused extends Error {
 /** A table of the file, with unchecked values. */
 export type Table = Readonly<Record<string, unknown>>;
 
-/** Deeper than any field; further nesting is refused. */
+/** The depth to which tables may be nested: no field is as deep. */
 const depthMax = 10;
+/** A longer value is cut off in messages. */
 const shownLengthMax = 60;
 
 /**
@@ -30,6 +31,7 @@ export function readOperatorFile<Content>(
   try {
     return read(readFileSync(resolve(file), "utf8"));
   } catch (error) {
+    // The errors of the file system have a code.
     const isExpected =
       error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
     if (!isExpected) throw error;

@@ -24,7 +24,7 @@ export type AgentsOptions = {
  */
 const idleMs = 15_000;
 const idlePerReceiverMax = 64;
-/** The maximum in total; beyond it, the connection that has been idle longest is closed. */
+/** The maximum number of idle connections; beyond it, the one that was idle longest is closed. */
 const idleMax = 512;
 /** How long to wait for one address of a name before trying the next one too. */
 const nextAddressMs = 250;
@@ -67,7 +67,7 @@ export class OutwardAgents {
     protocol: string,
     { host, port }: { readonly host: string; readonly port: number },
   ): void {
-    // Node's key for host and port; TLS options follow it.
+    // Node's key of a receiver begins with host and port, which its TLS options follow.
     const prefix = `${host}:${port}:`;
     for (const [key, sockets] of Object.entries(this.of(protocol).freeSockets)) {
       if (key.startsWith(prefix)) for (const socket of sockets ?? []) socket.destroy();
@@ -152,7 +152,7 @@ async function checkedAddresses(
 
 /** Idle connections of all receivers, oldest first. */
 class IdleConnections {
-  /** Each connection with its listener for `close`, which is removed when it is used again. */
+  /** Each connection with its listener for `close`, which is there only while it is idle. */
   readonly #listeners = new Map<Duplex, () => void>();
 
   add(socket: Duplex): void {

@@ -51,6 +51,7 @@ const drainBytesMax = 65_536;
 const headBytesMax = 16_384;
 /** The maximum number of informational answers (1xx) before the real one. */
 const informationMax = 16;
+/** The part of a Retry-After header that is kept. */
 const retryAfterLengthMax = 100;
 /** The codes of errors after which the other side may have closed the connection. */
 const closedCodes = new Set(["ECONNRESET", "EPIPE"]);
@@ -71,9 +72,9 @@ class RunningExchange {
   #cancelDeadline: () => void;
   #cancelConnect: (() => void) | undefined;
   #answer: IncomingMessage | undefined;
-  /** The size of the body so far, with what was dropped. */
+  /** The size of the received part of the body, including what was dropped. */
   #bodyBytes = 0;
-  /** What the connection had received before this exchange, from earlier ones. */
+  /** How many bytes the connection had received before this exchange, in earlier ones. */
   #bytesReadBefore = 0;
   #informationCount = 0;
   #isOver = false;
@@ -158,7 +159,8 @@ class RunningExchange {
   #onClosed(error: unknown): void {
     if (this.#answer !== undefined) return this.#finish();
     const { reusedSocket = false, socket } = this.#request ?? {};
-    // Without a received byte, the other side has closed the kept connection before it answered.
+    // If a kept connection has received no byte in this exchange, the other side has closed it
+    // before it answered.
     const isStale =
       reusedSocket &&
       closedCodes.has(codeOf(error)) &&
@@ -166,6 +168,7 @@ class RunningExchange {
     this.#fail(reasonOf(error), isStale);
   }
 
+  /** Ends the exchange with the answer, whose head has arrived. */
   #finish(): void {
     const { statusCode = 0, headers } = this.#answer ?? { headers: {} };
     const retryAfter = headers["retry-after"]?.slice(0, retryAfterLengthMax) ?? null;

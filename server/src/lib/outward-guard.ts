@@ -47,7 +47,7 @@ const nameCharactersMax = 253;
 const labelForm = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 /**
  * Characters that URL parsers drop or reinterpret: C0 controls, space, backslash, DEL, C1 controls,
- * and line and paragraph separators.
+ * the no-break space, and line and paragraph separators.
  */
 const oddCharacter = /[\u0000-\u0020\\\u007f-\u00a0\u2028\u2029]/;
 const authorityForm = /^https?:\/\/([^/?#]*)/i;
@@ -57,7 +57,7 @@ const everyAddress = ["0.0.0.0", "::"];
 /** Added to every refusal of an address: names the setting that the operator needs. */
 export const allowHint = "SLIPWAY_WEBHOOK_ALLOW opens address ranges.";
 
-/** Decides by its options and the listeners that were added. */
+/** Decides which URLs and addresses may be called, by its options and the added listeners. */
 export class OutwardGuard {
   readonly #allow: readonly Range[];
   readonly #ownListeners: OwnListener[];
@@ -110,8 +110,8 @@ export class OutwardGuard {
     const url = authority === "" ? null : URL.parse(text);
     if (url === null || url.hostname === "")
       return { problem: "The URL's host or port cannot be understood." };
-    // A trailing dot marks a name as fully qualified, which all names here are; TLS and receivers
-    // do not use it.
+    // Removes the brackets of IPv6, and a dot at the end, which marks a name as fully qualified.
+    // All names here are fully qualified; TLS and receivers do not use the dot.
     const host = url.hostname.replace(/^\[|\]$|\.$/g, "");
     const port = url.port === "" ? portOf(url.protocol) : Number(url.port);
     const problem = this.#portProblem(port) ?? this.#hostProblem({ host, port, authority });
@@ -217,7 +217,7 @@ const refusedPorts: ReadonlySet<number> = new Set([
   6669, 6679, 6697, 10080,
 ]);
 
-/** False for the ports of other protocols. */
+/** Whether the port exists, and is not refused as the port of another protocol. */
 function isAllowedPort(port: number): boolean {
   return port <= 65_535 && !refusedPorts.has(port);
 }

@@ -22,7 +22,7 @@ export const limits = {
   resetAccount: { kind: "reset account", max: 5, windowMs: 60 * minuteMs },
   /** Requests to reset a password, counted by network address. */
   resetAddress: { kind: "reset address", max: 30, windowMs: 60 * minuteMs },
-  /** Sign-ups, counted by network address: each may add a row that is never deleted. */
+  /** Sign-ups, counted by network address: each one may add a person, who is never deleted. */
   signUpAddress: { kind: "sign-up address", max: 10, windowMs: 60 * minuteMs },
   /** Passwords and codes with which a signed-in person confirms an action, counted by person. */
   confirm: { kind: "confirm", max: 10, windowMs: 15 * minuteMs },
@@ -40,7 +40,10 @@ export class AttemptLimits {
     this.#parts = parts;
   }
 
-  /** Counts one attempt. Throws `Fault("rate_limited")` with the seconds until one is allowed. */
+  /**
+   * Counts one attempt. Throws `Fault("rate_limited")` with the seconds until the next attempt is
+   * allowed.
+   */
   async take(limit: Limit, who: string): Promise<void> {
     const retryAfterSeconds = await this.isTaken(limit, who);
     if (retryAfterSeconds === null) return;

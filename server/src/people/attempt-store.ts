@@ -5,7 +5,8 @@ import type { Db } from "#store/database.ts";
 
 /**
  * Counts one more attempt at the time `at`. If the key's window has ended by then, a new window
- * begins, which ends at `endsAt`. `used` goes up to one above `max`. Locks the row.
+ * begins, which ends at `endsAt`. `used` stops at one above `max`, which already says that the
+ * attempt is refused. Locks the row.
  */
 export async function takeAttempt(
   db: Db,

@@ -18,7 +18,7 @@ export type Challenge = {
 
 /** How long the second step of a sign-in may take. */
 const challengeSeconds = 600;
-/** The prefix, and 24 bytes, which have 32 letters in base64url. */
+/** A challenge: the prefix, and 24 bytes, which have 32 letters in base64url. */
 const challengeForm = /^2fa-[A-Za-z0-9_-]{32}$/;
 
 /** Creates challenges, and finds the person of a challenge. */

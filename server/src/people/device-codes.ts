@@ -3,8 +3,8 @@
 import { createHash, randomBytes, randomInt } from "node:crypto";
 
 /**
- * The letters of short codes: there are 20^8 codes. Without vowels, so that no words result, and
- * without characters that look alike (RFC 8628, 6.1).
+ * The letters of short codes: there are 20^8 codes. Vowels are left out, so that no words result,
+ * and so are characters that look alike (RFC 8628, 6.1).
  */
 const letters = "BCDFGHJKLMNPQRSTVWXZ";
 const lettersOfCode = 8;

@@ -1,21 +1,21 @@
 // A browser in which a person has signed in keeps a cookie that says so (OWASP's device cookie).
-// Its sign-in attempts are counted separately, so nobody can lock the person out by wrong
-// passwords, not even from the same address. The cookie gives no access, and whoever steals it gets
-// no more attempts than anybody else.
+// Sign-in attempts with the cookie are counted separately, so nobody can lock the person out by
+// wrong passwords, not even from the same address. The cookie gives no access, and whoever steals
+// it gets no more attempts than anybody else.
 import { createHmac, randomBytes } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import type { By } from "#audit/record.ts";
 import { Secret } from "#lib/secret.ts";
 import { networkOf } from "#lib/client-address.ts";
 
-/** The person's id (a UUID), the device's id of 16 bytes, and the signature of 32 bytes. */
+/** A cookie's value: the person's id (a UUID), the device's id of 16 bytes, and the signature. */
 const form = /^([0-9a-f-]{36})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 const idBytes = 16;
 const signaturePurpose = "slipway-device";
 
 type Device = { readonly personId: string; readonly id: string };
 
-/** Who makes an attempt: the value of the request's device cookie, or null, and its origin. */
+/** Who makes an attempt: the value of the request's device cookie, or null, and who sent it. */
 export type Trier = { readonly device: string | null; readonly by: By };
 
 /** Makes and reads device cookies, signed with the secret of auth-secret.ts. */
@@ -42,13 +42,13 @@ export class DeviceCookies {
    */
   ofPerson(device: string | null, personId: string | undefined): string | null {
     const known = this.#read(device);
-    return known !== null && known.personId === personId ? keyOf(known) : null;
+    return known !== null && known.personId === personId ? deviceKey(known) : null;
   }
 
-  /** The key by which attempts with no known account are counted: the device, else the address. */
+  /** The key by which attempts without a known person are counted: the device, or the address. */
   keyOf({ device, by }: Trier): string {
     const known = this.#read(device);
-    return known === null ? networkOf(by.request?.address ?? "") : keyOf(known);
+    return known === null ? networkOf(by.request?.address ?? "") : deviceKey(known);
   }
 
   #read(cookie: string | null): Device | null {
@@ -64,6 +64,6 @@ export class DeviceCookies {
   }
 }
 
-function keyOf({ id }: Device): string {
+function deviceKey({ id }: Device): string {
   return `device ${id}`;
 }

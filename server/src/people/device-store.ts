@@ -1,5 +1,5 @@
-// Queries of device logins. Callers hand in the time by the platform's clock. The migration's check
-// constraint lists the states.
+// Queries of device logins. Callers hand in the time by the platform's clock. A check constraint of
+// the table lists the states of a login.
 import type { Insertable, Selectable } from "kysely";
 import { countRows, insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
@@ -14,7 +14,7 @@ export async function insertDeviceLogin(
   return await insertNew(db, "device_logins", row);
 }
 
-/** How many logins have not ended, counted up to `max`. */
+/** How many logins have codes that are still valid, counted up to `max`. */
 export async function countOpenLogins(
   db: Db,
   { nowAt, max }: { nowAt: Date; max: number },
@@ -29,8 +29,8 @@ export async function countOpenLogins(
 }
 
 /**
- * Removes up to `max` logins that expired before this instant. Skips rows that another transaction
- * has locked.
+ * Removes up to `max` logins that expired before the instant `before`. Skips rows that another
+ * transaction has locked.
  */
 export async function removeEndedLogins(
   db: Db,
@@ -98,9 +98,9 @@ export async function approverOf(db: Db, hash: Buffer): Promise<{ personId: stri
 }
 
 /**
- * Deletes an approved login and returns the person who approved it; undefined: there is none, or
- * the session in which it was approved has ended. Of several concurrent calls, only one gets the
- * person.
+ * Deletes an approved login and returns the person who approved it; undefined: no login with this
+ * hash is approved and valid, or the session in which it was approved has ended. Of several
+ * concurrent calls, only one gets the person.
  */
 export async function takeApprovedLogin(
   tx: Tx,

@@ -4,7 +4,7 @@ import type { Secret } from "#lib/secret.ts";
 
 /** The time limit for both requests together. */
 const waitMs = 10_000;
-/** Far longer than any of the two answers. */
+/** The maximum length of an answer, far longer than either of the two is. */
 const bytesMax = 1_000_000;
 
 const userShape = z.object({ id: z.int(), login: z.string(), name: z.string().nullish() });
@@ -25,7 +25,8 @@ export async function githubProfile(
   const user = userShape.safeParse(await ask(`${api}/user`, { token, signal }));
   const emails = emailsShape.safeParse(await ask(`${api}/user/emails`, { token, signal }));
   if (!user.success || !emails.success) return null;
-  // The gate refuses an address that GitHub has not verified.
+  // Without a primary address that is verified, the first address counts: provider-gate.ts refuses
+  // it if it is not verified.
   const chosen = emails.data.find(({ primary, verified }) => primary && verified) ?? emails.data[0];
   if (chosen === undefined) return null;
   const { id, login, name } = user.data;

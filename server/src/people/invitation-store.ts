@@ -60,8 +60,8 @@ function invitationsOf(db: Db, projectId: ProjectId) {
 }
 
 /**
- * Removes the expired invitations of a locked project, and returns how many invitations of other
- * addresses than `email` (lower case) there are.
+ * Removes the expired invitations of a locked project, and returns how many invitations are left of
+ * other addresses than `email` (lower case).
  */
 export async function countOthersAfterPurge(
   tx: Tx,

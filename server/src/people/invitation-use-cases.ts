@@ -42,8 +42,9 @@ type Accepted = z.infer<typeof acceptedInvitation>;
 /** The request of somebody who accepts an invitation. */
 export type Acceptance = {
   readonly secret: Secret;
-  /** The name and the password of a new account; null: the person has an account. */
+  /** The name of a new account; null: the person has an account. */
   readonly name: string | null;
+  /** The password of a new account; null: the person has an account. */
   readonly password: Secret | null;
   /** The caller by the token that was sent along; null: none was sent. */
   readonly caller: Caller | null;
@@ -108,7 +109,7 @@ export class InvitationUseCases {
     const projectName = await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
       const earlier = await store.invitationByEmail(tx, projectId, email);
-      // The earlier invitation ends, for which the caller needs the permissions of its role too.
+      // To end the earlier invitation, the caller needs the permissions of its role too.
       const roles = earlier === undefined ? [role] : [earlier.role, role];
       await requireRight(tx, { projectId, caller: acting.caller, roles });
       await requireInvitable(tx, { projectId, email, now: created_at });
@@ -160,7 +161,7 @@ export class InvitationUseCases {
     const person = await acceptingPerson(row, acceptance, this.#parts.hashes);
     const { project_id: projectId, email, role } = row;
     await this.#parts.db.transaction().execute(async (tx) => {
-      // The project may have been deleted meanwhile, and the invitation used or withdrawn.
+      // The project may have been deleted meanwhile, or the invitation used or withdrawn.
       if ((await tryLockProject(tx, projectId)) === undefined) throw noInvitation();
       if (!(await store.deleteInvitation(tx, row))) throw noInvitation();
       if (person.passwordHash !== null)

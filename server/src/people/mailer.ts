@@ -19,7 +19,7 @@ const waitMs = 10_000;
 /** The waits between the tries of a mail: about half a second, two seconds and eight seconds. */
 const backoff = { firstMs: 500, factor: 4, msMax: 30_000, jitter: 0.2 };
 const sendPolicy: RetryPolicy = { ...backoff, triesMax: 4, hasTryAtStop: true };
-/** The maximum number of mails that wait to be sent. More are dropped, and the log says so. */
+/** The maximum number of posted mails that are not sent yet. The log says when more are dropped. */
 const postedMax = 1_000;
 /** The maximum number of characters of a subject: mail servers fold or refuse longer lines. */
 const subjectLengthMax = 200;
@@ -89,7 +89,10 @@ export class Mailer {
   }
 }
 
-/** The code of an error. Its text is not logged, since it may contain a person's address. */
+/**
+ * The code of an error, and the status with which the server has answered. The error's text is not
+ * logged, since it may contain a person's address.
+ */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   const code = "code" in error && typeof error.code === "string" ? error.code : error.name;

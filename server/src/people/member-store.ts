@@ -5,7 +5,7 @@ import type { Db, Tx } from "#store/database.ts";
 
 /** A member as others see them. */
 export type Member = Awaited<ReturnType<typeof memberRows>>[number];
-/** Names a membership. */
+/** Identifies a membership. */
 export type MemberKey = { readonly projectId: ProjectId; readonly personId: string };
 
 /** The members of the project in the order in which they joined, at most `limit`. No locks. */

@@ -78,7 +78,7 @@ export function openMembership(
   };
 }
 
-/** Often enough that rows do not pile up while strangers try many addresses. */
+/** Expired rows must not pile up while strangers try many addresses, each of which adds a row. */
 const cleanupIntervalMs = 600_000;
 
 /** The steps that remove expired sessions, links, challenges and counts of attempts. */

@@ -1,4 +1,4 @@
-// The rules for new passwords. Length matters most; a password that everybody knows is refused.
+// The rules for new passwords. Length matters most; the person's email address is refused.
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 

@@ -88,7 +88,8 @@ export class PasswordUseCases {
     const newHash = await hashes.run(() => hashPassword(change.next.reveal()));
     await db.transaction().execute(async (tx) => {
       await store.lockPerson(tx, caller.personId);
-      // If the password was changed since it was compared, that change has ended this session.
+      // If the password was changed since it was compared, that change has ended this session, and
+      // `required` throws.
       const { person } = await this.#sessions.required(tx, caller);
       await store.updatePassword(tx, person.id, newHash);
       await deleteVerificationsOf(tx, person.id);
@@ -130,7 +131,7 @@ export class PasswordUseCases {
    */
   async makeLink(email: string, by: By): Promise<ResetLink> {
     const { db } = this.#parts;
-    // Only the person is needed, so no address is compared.
+    // Only the person is needed, and not whether a network address is known, so none is compared.
     const person = await store.credentialOf(db, { email: email.toLowerCase(), address: "" });
     if (person === undefined)
       throw new Fault("not_found", "There is no account with this email address.");
@@ -188,6 +189,7 @@ export class PasswordUseCases {
     // `isTaken` returns null while attempts are allowed.
     if ((await counts.isTaken(limits.resetAddress, network)) !== null) return;
     if ((await counts.isTaken(limits.resetAccount, email)) !== null) return;
+    // As in `makeLink`, only the person is needed.
     const person = await store.credentialOf(db, { email, address: "" });
     if (person === undefined) return;
     if (mailer === null) {
@@ -223,7 +225,7 @@ export class PasswordUseCases {
     return { url: new Secret(`${baseUrl()}/dashboard/reset-password/${secret}`), expiresAt };
   }
 
-  /** The id of the person whose password the link sets; undefined: it has expired or was used. */
+  /** The id of the person whose password the link sets; undefined: the link has ended. */
   async #personOf(secret: string): Promise<string | undefined> {
     const { db, clock } = this.#parts;
     return secretForm.test(secret)

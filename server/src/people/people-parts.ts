@@ -17,7 +17,7 @@ export type PeopleParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly hashes: Gate;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
-  /** The secret that signs sessions; see auth-secret.ts. */
+  /** The secret that signs sessions and encrypts second factors; see auth-secret.ts. */
   readonly secret: Secret;
   /**
    * The platform's public URL, without a slash at the end. Called only when the URL is needed,

@@ -8,7 +8,7 @@ export type ProviderSettings = {
   readonly url: string;
   readonly clientId: string;
   readonly clientSecret: Secret;
-  /** The name on its button. */
+  /** The name on the provider's button on the sign-in page. */
   readonly name: string;
 };
 

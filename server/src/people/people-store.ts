@@ -238,8 +238,8 @@ export async function accountsOf(
 }
 
 /**
- * Removes accounts with which a person can sign in: all, or the ones of one provider. Returns the
- * number of removed accounts.
+ * Removes accounts with which a person can sign in: those of one provider, or all if `providerId`
+ * is null. Returns the number of removed accounts.
  */
 export async function deleteAccounts(
   tx: Db,

@@ -99,7 +99,7 @@ export class People {
     return this.sessions.tokensOf({ person, session });
   }
 
-  /** Waits for the work in the background. */
+  /** Waits for the links for new passwords that are being made in the background. */
   close(): Promise<void> {
     return this.passwords.close();
   }

@@ -17,7 +17,7 @@ export type PersonEvent = Pick<AuditEntry, "action" | "by" | "outcome" | "change
   readonly about: About;
 };
 
-/** The maximum number of projects that get an entry. Only in tests is a person in more projects. */
+/** The maximum number of projects that get an entry; hardly any person is in as many. */
 const projectsMax = 200;
 
 /** Writes an entry for each project of the person, or one without a project. */

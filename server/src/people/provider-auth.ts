@@ -1,7 +1,7 @@
 // Configures better-auth as the client of the providers that the operator has set up: OpenID
-// Connect and GitHub. It makes the visit to the provider (state, PKCE, nonce), exchanges the code
-// and checks the ID token; provider-gate.ts decides who may sign in. It calls only URLs from the
-// operator's settings, or from the documents that the provider publishes there.
+// Connect and GitHub. better-auth makes the visit to the provider (state, PKCE, nonce), exchanges
+// the code and checks the ID token; provider-gate.ts decides who may sign in. Only URLs from the
+// operator's settings are called, or from the documents that the provider publishes there.
 import { randomUUID } from "node:crypto";
 import { betterAuth } from "better-auth";
 import { getOAuthState } from "better-auth/api";
@@ -64,6 +64,7 @@ export function openProviderAuth(options: ProviderAuthOptions) {
       ...providerTables.user,
       async validateUserInfo({ user, source: { action } }) {
         const visit = await getOAuthState<Visit>();
+        // The hook `account.create` below stores this address with the account.
         if (visit !== null) visit.email = user.email;
         // better-auth sets `link` for a visit that connects an account to a signed-in person.
         return gate.check(user, { action, isAsked: visit?.link !== undefined });
@@ -103,8 +104,8 @@ export function openProviderAuth(options: ProviderAuthOptions) {
 }
 
 /**
- * The data that is stored with a visit: the person who connects an account by it, and the account's
- * address once the provider has named it.
+ * The data that is stored with a visit that connects an account: the person, the session in which
+ * the visit began, and the account's address once the provider has named it.
  */
 type Visit = { readonly by?: By; readonly sessionId?: string; email?: string | null | undefined };
 
@@ -202,9 +203,10 @@ function githubConfig({ url, clientId, clientSecret, name }: ProviderSettings): 
 const plainForm = /^[\x21-\x7e]+$/;
 
 /**
- * The parts of a profile that are used. An address with other characters than ASCII never counts as
- * proven: in lower case, some letters become ASCII letters (the Kelvin sign becomes a k), and the
- * address would become that of somebody else.
+ * What better-auth stores instead of the profile's own values: a checked name, and no image. An
+ * address with other characters than ASCII never counts as proven: in lower case, some letters
+ * become ASCII letters (the Kelvin sign becomes a k), and the address would become that of somebody
+ * else.
  */
 function userOf(profile: { readonly name?: unknown; readonly email?: unknown }) {
   const { name, email } = profile;

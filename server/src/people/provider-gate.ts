@@ -38,9 +38,9 @@ export class ProviderGate {
 
   /**
    * Returns a refusal, or undefined. The action is better-auth's: with `sign-in` the provider's
-   * account was linked to a person before, with `link-account` a person has its address, and with
-   * any other the person is new. `isAsked`: a signed-in person connects the account, which may have
-   * any address.
+   * account was linked to a person before, with `link-account` a person has the account's address,
+   * and with any other action the person is new. `isAsked`: a signed-in person connects the
+   * account, which may have any address.
    */
   async check(
     user: ProviderUser,
@@ -116,7 +116,7 @@ export class ProviderGate {
     await deleteUnconfirmed(tx, person.id);
     await confirmAddress(tx, person.id);
     await notify(tx, "people", person.id);
-    // Nobody could sign in before, so nobody has lost anything.
+    // There was no password or account to sign in with, so nobody has lost anything.
     if (deletedCount === 0) return;
     const by: By = { actor: platformActor };
     const changes = { password: { old: "set before the address was verified", new: "none" } };

@@ -250,7 +250,7 @@ export class ProviderSignIn {
     );
     const location = response.headers.get("location") ?? "";
     const token = this.#parts.tokens.setBy(response.headers);
-    // The browser gets our session in place of better-auth's.
+    // The cookies of better-auth's session are left out, since the browser gets our session.
     const cookies = response.headers
       .getSetCookie()
       .filter((line) => !/session_token=|session_data=/.test(line));
@@ -317,7 +317,8 @@ export class ProviderSignIn {
       { provider: id, code: code?.slice(0, 100) },
       "a visit to a provider was refused",
     );
-    // A visit that has `expired` may have ended in another browser, whose person is not known.
+    // A visit that is refused as `expired` may have ended in another browser than it began in, and
+    // that browser's person is not known.
     const isKnown = person !== undefined && why !== "expired";
     const recordedBy = isKnown ? byPerson(person, by) : byAnybody(by);
     const action = person === undefined ? "person.sign_in" : "person.provider_connect";
@@ -399,6 +400,7 @@ export class ProviderSignIn {
   }
 }
 
+/** Whether the path may be returned to. With `..`, a browser would leave the dashboard's pages. */
 function isReturn(path: string): boolean {
   return path.length <= returnLengthMax && returnForm.test(path) && !path.includes("..");
 }
@@ -414,6 +416,6 @@ function refusalOf(code: string): ProviderRefusal {
   if (code === "account_not_linked") return "address_not_proven";
   if (code === "account_already_linked_to_different_user") return "account_taken";
   if (code === "access_denied") return "refused";
-  // An account cannot be linked when the session that began the visit has ended.
+  // better-auth cannot link an account when the session that began the visit has ended.
   return expiredCodes.has(code) || code === "unable_to_link_account" ? "expired" : "failed";
 }

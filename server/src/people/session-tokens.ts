@@ -4,7 +4,10 @@ import { createHmac } from "node:crypto";
 import { isSameText } from "#lib/same-text.ts";
 import { Secret } from "#lib/secret.ts";
 
-/** A session's token, and the signature of 32 bytes, which has 43 letters in base64url. */
+/**
+ * A refresh token: a session's token, and the signature of 32 bytes, which has 43 letters in
+ * base64url.
+ */
 const form = /^([A-Za-z0-9_-]{16,64})\.([A-Za-z0-9_-]{43})$/;
 const signaturePurpose = "slipway-session";
 

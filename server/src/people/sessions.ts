@@ -1,6 +1,6 @@
-// Sessions of people: every way of signing in opens one. It gives access tokens for as long as it
-// lasts, and can be listed and ended. Every platform on the database refuses access tokens of an
-// ended session within a second of the commit.
+// Sessions of people: every way of signing in opens one. A session gives access tokens for as long
+// as it lasts, and can be listed and ended. Every platform on the database refuses access tokens of
+// an ended session within a second of the commit.
 import { randomBytes, randomUUID } from "node:crypto";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -35,7 +35,7 @@ export type Way = "password" | "two_factor" | "oidc" | "github" | "device" | "in
 
 /** How long a session lasts after its last use. */
 const lifetimeMs = 30 * 24 * 3_600_000;
-/** As a text, these bytes have 32 letters; see session-tokens.ts. */
+/** The number of random bytes of a session's token, which is their text in base64url. */
 const tokenBytes = 24;
 /** The time after which the next use extends a session, so that not every use is written. */
 const extendAfterMs = 3_600_000;
@@ -91,7 +91,8 @@ export class Sessions {
    */
   async replace(tx: Tx, caller: PersonCaller): Promise<store.SessionRow> {
     const { session } = await this.required(tx, caller);
-    // Ending a single session does not lock the person, so it may have ended since it was read.
+    // Ending a single session does not lock the person, so this session may have ended since it was
+    // read.
     if (!(await this.end(tx, { personId: caller.personId, only: session.id })))
       throw sessionEnded();
     return this.#insert(tx, session);
@@ -116,7 +117,7 @@ export class Sessions {
 
   /**
    * The session of a refresh token or cookie; null: there is none, or it has ended. This use
-   * extends the session.
+   * extends the session, unless it was opened or extended within the last hour.
    */
   async of(refreshToken: string): Promise<PersonSession | null> {
     const { db, clock, tokens } = this.#parts;
@@ -215,7 +216,7 @@ export class Sessions {
   }
 
   async #endSurplus(tx: Db, personId: string): Promise<void> {
-    // In 1970 no session had expired, so expired ones are counted too.
+    // The list has the sessions that expire after 1970, which all do: expired ones count too.
     const at = new Date(0);
     // A sign-in adds one session, so far fewer than `sessionsMax` are ever too many.
     const all = await store.listSessions(tx, { personId, at, limit: sessionsMax * 2 });

@@ -50,7 +50,7 @@ export class SignIn {
     await counts.take(limits.signInAccount, account);
     const hash = person?.passwordHash ?? this.#nobodysHash;
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
-    // `nobodysHash` fits no password, but only a password of the person's own may open a session.
+    // `nobodysHash` fits no password. Even so, only the person's own hash may open a session.
     const isVerified = isRight && person !== undefined && person.passwordHash !== null;
     const result = isVerified
       ? await db.transaction().execute((tx) => this.#enter(tx, person, by))

@@ -49,12 +49,13 @@ export class SignUp {
     this.#passwords.forgot(email, wish.by, () => this.#addPerson({ ...wish, email }));
   }
 
-  /** Adds a person without a password, unless the address belongs to one already. */
+  /** Adds a person without a password, unless the address already belongs to somebody. */
   async #addPerson({ email, name, by }: SignUpWish): Promise<void> {
     const { db, limits: counts } = this.#parts;
     const network = networkOf(by.request?.address ?? "");
     const retryAfterSeconds = await counts.isTaken(limits.signUpAddress, network);
-    // Beyond the limit nobody is added. The answer does not wait for this, and so does not show it.
+    // Beyond the limit nobody is added. The answer does not show that, since it does not wait for
+    // this work.
     if (retryAfterSeconds !== null) return;
     await insertPerson(db, { id: randomUUID(), email, name });
   }

@@ -41,7 +41,7 @@ export async function putTwoFactor(
 
 /**
  * Deletes a second factor that is not confirmed. Called when a password is changed or removed,
- * since somebody who knew only the old password may have begun it.
+ * since somebody who knew only the old password may have begun to set it up.
  */
 export async function deleteUnconfirmed(tx: Tx, personId: string): Promise<void> {
   const rows = tx.deleteFrom("person_two_factors").where("person_id", "=", personId);

@@ -1,6 +1,6 @@
-// Two-factor sign-in with codes of an authenticator app and backup codes: who may change it, which
-// codes are accepted, and the entries in the audit log. A code works once. Several wrong codes in a
-// row lock the second step for a while.
+// Two-factor sign-in with codes of an authenticator app and backup codes: turns it on and off,
+// decides which codes are accepted, and writes the entries in the audit log. A code works once.
+// Several wrong codes in a row lock the second step for a while.
 import { symmetricDecrypt, symmetricEncrypt } from "better-auth/crypto";
 import { personByEmail, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
@@ -37,7 +37,8 @@ type Confirmation = {
 /** A code of an authenticator app. Backup codes have another form. */
 const appCodeForm = /^\d{6}$/;
 /**
- * Wrong codes in a row, over all sign-ins of a person, before codes are refused for `lockSeconds`.
+ * After this many wrong codes in a row, over all sign-ins of a person, codes are refused for
+ * `lockSeconds`.
  */
 const wrongCodesMax = 10;
 const lockSeconds = 900;
@@ -249,7 +250,7 @@ export class TwoFactor {
 
   /**
    * Whether the authenticator app shows the code now, and began to show it after the last accepted
-   * one. So a code works only once, for one action, and nobody who has seen it can use it again.
+   * code. So a code works only once, for one action, and nobody who has seen it can use it again.
    */
   async #acceptAppCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     const { secret, clock } = this.#parts;

@@ -3,7 +3,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Db, Tx } from "#store/database.ts";
 
-/** Adds a step. `value` identifies the person who has to complete it, such as by the id. */
+/** Adds a step. `value` is the id of the person who has to complete it. */
 export async function insertVerification(
   tx: Tx,
   step: { readonly secret: string; readonly value: string; readonly expiresAt: Date },

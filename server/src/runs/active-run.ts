@@ -22,5 +22,5 @@ export interface ActiveRun {
   leave(): boolean;
 }
 
-/** Called once, when this platform no longer holds a run. */
+/** Called once, when this platform no longer holds the run. */
 export type OnLetGo = () => void;

@@ -6,8 +6,9 @@ import type { AppId } from "#lib/ids.ts";
 
 /** The limits of held runs; bytes are those of request bodies. */
 export type AdmissionLimits = {
-  /** The maximum for all apps together, but each app may always have `alwaysMin`. */
+  /** The maximum number of runs of all apps together, but each app may always have `alwaysMin`. */
   readonly runsMax: number;
+  /** The maximum for all apps together, but an app that holds no run may always have one. */
   readonly bytesMax: number;
   /** The maximum number of runs per app. */
   readonly appMax: number;
@@ -33,8 +34,8 @@ export class Admission {
   }
 
   /**
-   * How many more runs of the app may be claimed; `slots`: the calls its replicas can handle when
-   * fully scaled out.
+   * How many more runs of the app may be claimed; `slots`: how many calls its replicas can handle
+   * at once when fully scaled out.
    */
   free(appId: AppId, slots: number): number {
     const usage = this.#apps.get(appId)?.runs ?? 0;
@@ -53,8 +54,8 @@ export class Admission {
   }
 
   /**
-   * True when this many more bytes of bodies may be held; an app that holds none may always have
-   * one run.
+   * True when this many more bytes of bodies may be held; an app that holds no run may always have
+   * one.
    */
   hasBytes(appId: AppId, bytes: number): boolean {
     return this.#bytes + bytes <= this.#limits.bytesMax || !this.#apps.has(appId);
@@ -79,8 +80,8 @@ export class Admission {
   }
 
   /**
-   * The limit of an app whose replicas have so many slots. Twice that number lets the next run be
-   * at hand whenever one ends.
+   * The limit of an app whose replicas have `slots` slots in total. Twice that number lets the next
+   * run be at hand whenever one ends.
    */
   #maxOf(slots: number): number {
     return Math.min(this.#limits.appMax, Math.max(appMin, 2 * slots));

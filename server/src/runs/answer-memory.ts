@@ -1,14 +1,14 @@
-// Bounds the bytes of answers in memory. An answer that grows beyond a size step waits for one of
-// the slots of that step. While it waits it holds only slots of smaller steps, so answers that are
-// longer always progress and free theirs.
+// Bounds the bytes of answers in memory. Lengths are divided into steps, and an answer that grows
+// into the next step waits for one of the slots of that step. While it waits, it holds only slots
+// of smaller steps, so answers in larger steps always progress and free their slots.
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 
-/** Answers up to this length are collected unconditionally. */
+/** Answers up to this length are collected unconditionally; the first step begins above it. */
 const freeBytes = 65_536;
-/** The lengths above which the second and the third step begin; the first one follows at once. */
+/** The lengths above which the second and the third step begin. */
 const stepsBytes = [1_048_576, 4 * 1_048_576];
-/** Limit for all answers within one step. */
+/** The maximum number of bytes of all answers within one step. */
 const stepBytesMax = 256 * 1_048_576;
 /** The minimum number of answers admitted per step, however long they are. */
 const atOnceMin = 4;
@@ -39,9 +39,11 @@ export class AnswerMemory {
       ...stepsBytes.filter((bytes) => bytes < answerBytesMax),
       answerBytesMax,
     ];
+    // Each bound but the last begins a step, which ends at the next bound.
     this.#steps = bounds.slice(0, -1).map((aboveBytes, index) => {
       const upToBytes = bounds[index + 1] ?? answerBytesMax;
       const max = Math.max(atOnceMin, Math.floor(stepBytesMax / upToBytes));
+      // `half`: an owner without competitors gets half of the slots, so that some stay free.
       return { aboveBytes, gate: new Gate({ max, keyMax: "half", waitingMax }) };
     });
   }
@@ -61,7 +63,7 @@ export class AnswerReservation {
   readonly #leaves: (() => void)[] = [];
   /** How many steps the answer has entered, or waits to enter. */
   #entered = 0;
-  /** True once nothing is reserved any more. */
+  /** True once the reservation has ended: nothing is reserved any more. */
   #hasLeft = false;
 
   constructor(projectId: ProjectId, steps: readonly Step[], options: AnswerMemoryOptions) {
@@ -72,7 +74,7 @@ export class AnswerReservation {
 
   /**
    * Called with the length so far. Returns null when the answer may continue, else a promise to
-   * wait for. An answer too long to be kept reserves nothing.
+   * wait for. An answer that becomes too long to be kept gives back what it has reserved.
    */
   grow(bytes: number): Promise<void> | null {
     if (bytes > this.#options.answerBytesMax) this.leave();

@@ -31,7 +31,10 @@ export type Question = {
   readonly clock: Clock;
 };
 
-/** A complete answer. `body` null: longer than `bytesMax`. */
+/**
+ * A complete answer, or the head of one that is too long. `body` null: it is longer than
+ * `bytesMax`.
+ */
 export type ReplicaAnswer = {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -40,9 +43,14 @@ export type ReplicaAnswer = {
   readonly bodyBytes: number;
 };
 
-/** A healthy replica accepts at once: its runtime does so in a separate loop. */
+/**
+ * A healthy replica accepts at once: the kernel makes the connection even while the app computes.
+ */
 const connectWaitMs = 5_000;
-/** The time limit for the rest of an answer that has begun; the replica already has all of it. */
+/**
+ * The time limit for the rest of an answer that has begun. It covers only the transfer, since the
+ * replica already has the whole answer.
+ */
 const bodyWaitMs = 120_000;
 
 /**
@@ -55,7 +63,8 @@ export async function askReplica(question: Question): Promise<ReplicaAnswer> {
     return await new ReplicaRequest(question, question.agent, question.waitMs).answer;
   } catch (error) {
     if (!(error instanceof StaleConnection)) throw error;
-    // The repeated request gets a new connection, because other kept-alive ones may be stale too.
+    // The repeated request gets a new connection, because other kept-alive connections may be stale
+    // too.
     const remainingMs = endMs - question.clock.monotonicMs();
     return await new ReplicaRequest(question, false, remainingMs).answer;
   }
@@ -107,6 +116,7 @@ class ReplicaRequest {
   }
 
   #read(response: IncomingMessage): void {
+    // Every response has a status, so the 0 only satisfies the compiler.
     const { headers, statusCode: status = 0 } = response;
     response.on("error", (error) => this.#fail(broken(error)));
     const bodyBytes = lengthOf(response);
@@ -138,7 +148,7 @@ class ReplicaRequest {
 
   /**
    * Lets the request fail after `waitMs`; `what` says what the replica did not do until then. The
-   * returned function cancels that.
+   * returned function cancels the timer.
    */
   #within(waitMs: number, what: string): () => void {
     const cancel = this.#question.clock.after(Math.max(0, waitMs), () =>
@@ -167,6 +177,7 @@ function lengthOf(response: IncomingMessage): number | null {
   // Answers with these statuses have no body, whatever their head says.
   if (response.statusCode === 204 || response.statusCode === 304) return 0;
   const length = response.headers["content-length"];
+  // A number of 15 digits is still exact.
   return length !== undefined && /^\d{1,15}$/.test(length) ? Number(length) : null;
 }
 

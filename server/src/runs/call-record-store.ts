@@ -1,5 +1,5 @@
-// Writes records of plain calls and counts of omitted calls: many rows, one statement. Also says
-// which of them are old.
+// Writes records of plain calls and counts of omitted calls: many rows, one statement. Also has the
+// conditions that select old rows of both kinds.
 import { sql, type RawBuilder } from "kysely";
 import type { Db } from "#store/database.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -14,7 +14,7 @@ export function callRecordWriter(db: Db) {
   };
 }
 
-/** Inserts records; skips existing ones (a repeated write). */
+/** Inserts records; skips records that exist already, when a write is repeated. */
 async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promise<void> {
   const column = <Value>(pick: (record: CallRecord) => Value): Value[] => records.map(pick);
   const times = (pick: (record: CallRecord) => number): string[] =>
@@ -34,7 +34,7 @@ async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promis
     on conflict (id) do nothing`.execute(db);
 }
 
-/** Inserts counts; skips existing ones (a repeated write). */
+/** Inserts counts; skips counts that exist already, when a write is repeated. */
 async function insertLeftOut(db: Db, rows: readonly LeftOutCalls[]): Promise<void> {
   const values = rows.map(({ id, projectId, appId, calls, latestAt }) => ({
     id,
@@ -51,8 +51,8 @@ async function insertLeftOut(db: Db, rows: readonly LeftOutCalls[]): Promise<voi
 }
 
 /**
- * How many calls of the app were omitted after one time and up to another, in microseconds since
- * the epoch; null: unbounded. Uses the index `calls_left_out_by_app`.
+ * How many calls of the app were omitted after `afterMicros` and until `untilMicros` inclusive,
+ * both in microseconds since the epoch; null: unbounded. Uses the index `calls_left_out_by_app`.
  */
 export async function countLeftOut(
   db: Db,
@@ -70,12 +70,14 @@ export async function countLeftOut(
   const row = await query
     .select((select) => select.fn.sum<number | null>("calls").as("calls"))
     .executeTakeFirstOrThrow();
+  // Without rows, the sum is null.
   return Number(row.calls ?? 0);
 }
 
 /**
- * The condition on `calls` that selects the app's calls that ended before `before`. Such calls were
- * also received before it, and that condition can use the index by app.
+ * The condition on `calls` that selects the app's calls that ended before `before`. They were also
+ * received before `before`; the condition on `received_at` is there because it can use the index by
+ * app.
  */
 export function isOldCall(appId: AppId, before: Date): RawBuilder<unknown> {
   return sql`app_id = ${appId} and received_at < ${before} and ended_at < ${before}`;

@@ -17,7 +17,9 @@ export type CallRecord = Omit<
 
 /** Longer texts are truncated: callers choose them, and records are many. */
 const textLengthMax = 2_000;
+/** The proxy's status for a call whose connection to its replica broke. */
 const badGateway = 502;
+/** The proxy's status for a call whose deadline passed. */
 const gatewayTimeout = 504;
 
 /** True when the call's connection to its replica broke. */
@@ -65,8 +67,8 @@ export function callRecordOf(call: FinishedCall, endOfReplica: string | null = n
 }
 
 /**
- * An answer of 4xx or 5xx is a failure, and so is a call that broke off. Unlike that of an async
- * run, an answer of 3xx is a success: the caller can follow it.
+ * An answer of 4xx or 5xx is a failure, and so is a call that broke off. An answer of 3xx is a
+ * success, unlike with an async run: the caller can follow the redirect.
  */
 export function stateOf({
   outcome,
@@ -84,7 +86,10 @@ export function stateOf({
   }
 }
 
-/** A text that PostgreSQL can store. */
+/**
+ * The beginning of a text, as PostgreSQL can store it: without null characters, and without halves
+ * of surrogate pairs, which the cut may leave.
+ */
 function textOf(text: string): string {
   return text.slice(0, textLengthMax).replaceAll("\0", "").toWellFormed();
 }

@@ -16,11 +16,13 @@ export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
   /** Why the call's replica has ended; null when it does not end within a moment. Never rejects. */
   readonly whyBrokenOff: (call: BrokenCall) => Promise<EndOfReplica | null>;
-  /** The maximum of records per second, half of it per app. The default is 2,000. */
+  /**
+   * The maximum number of records per second; one app may have half of them. The default is 2,000.
+   */
   readonly perSecondMax?: number;
   /**
-   * How many successful calls of each app of the project are recorded per minute. The first ones of
-   * the minute are recorded, the others are left out.
+   * How many successful calls of each app of the project are recorded per minute. The first calls
+   * of the minute are recorded, the others are left out.
    */
   readonly successesOf: (projectId: ProjectId) => number;
 };
@@ -29,9 +31,9 @@ export type CallRecordsOptions = LeftOutOptions & {
 const lingerMs = 200;
 /** How many records one statement writes. */
 const batchMax = 1_000;
-/** Records that wait while the database is unavailable: some megabytes. */
+/** How many records may wait while the database is unavailable; they take some megabytes. */
 const queueMax = 10_000;
-/** Long enough for a restart of the database. */
+/** How long a failed write is tried again: long enough for a restart of the database. */
 const retryForMs = 30_000;
 
 /** Records calls; one per platform. Stop it with `stop()`, after the proxy. */
@@ -51,6 +53,7 @@ export class CallRecords {
 
   constructor(options: CallRecordsOptions) {
     const { write, clock, log, perSecondMax = 2_000, successesOf } = options;
+    // The maximum depends on the project; each use of the limit passes it.
     this.#successes = new RateLimit({ max: Infinity, clock });
     this.#successesOf = successesOf;
     this.#clock = clock;
@@ -95,7 +98,10 @@ export class CallRecords {
     this.#waiting.add(added);
   };
 
-  /** Counts the successful call, and says whether it is one of those that are recorded. */
+  /**
+   * Counts the successful call, and says whether it is among the first of the minute, which are
+   * recorded.
+   */
   #isInSample({ appId, projectId }: FinishedCall): boolean {
     return this.#successes.tryTake(appId, this.#successesOf(projectId));
   }

@@ -6,8 +6,8 @@ import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { isDead } from "./run-list-store.ts";
 
 /**
- * Selects dead runs of an app. Excludes runs that end after `before`, so that a run that fails
- * again is not taken twice.
+ * Selects dead runs of an app. Excludes runs that end after `before`: when a dead run was just
+ * redriven and its new run fails at once, the new run is not redriven too.
  */
 export type DeadWanted = {
   readonly appId: AppId;
@@ -32,8 +32,8 @@ export async function lockRun(tx: Tx, appId: AppId, runId: RunId) {
 }
 
 /**
- * The database's time, rounded up to the millisecond: every run that has ended by now ended before
- * that time.
+ * The database's time, rounded up to the millisecond: no run that has ended so far ended after the
+ * returned time.
  */
 export async function timeNow(db: Db): Promise<Date> {
   const { rows } = await sql<{
@@ -43,8 +43,8 @@ export async function timeNow(db: Db): Promise<Date> {
 }
 
 /**
- * Creates a new run from a dead, locked one and moves the request to it. False when the request is
- * missing.
+ * Creates a new run from a dead run, whose row is locked, and moves the request to the new run.
+ * False when the request is missing.
  */
 export async function redriveOne(tx: Tx, runId: RunId, newId: RunId): Promise<boolean> {
   const dead = sql`
@@ -78,9 +78,9 @@ function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unkn
 }
 
 /**
- * Creates a new run from each `chosen` one, which has `id`, `sealed` and `new_id`; returns how
- * many. Moves the requests instead of copying them: a run can be redriven only once, and bodies may
- * be large.
+ * Creates a new run from each dead run that the query `chosen` selects, with the columns `id`,
+ * `sealed` and `new_id`; returns how many. Moves the requests instead of copying them: a run can be
+ * redriven only once, and bodies may be large.
  */
 async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
   const { rows } = await sql<{ count: number }>`

@@ -1,5 +1,5 @@
 // Acts on dead runs: redrives one or all of them, or deletes their kept requests. Redriving creates
-// a new run from an old one, which keeps its final state and refers to the new one.
+// a new run from a dead one; the dead run keeps its final state and refers to the new run.
 import { record, type AuditEntry, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { type AppKey, newRunId, type RunId } from "#lib/ids.ts";
@@ -30,13 +30,14 @@ export type DeadChoice = AppKey & {
 };
 
 /**
- * How many runs were handled. `hasMore`: there may be others, since the time or the limit ran out.
+ * How many runs were handled. `hasMore`: other dead runs may be left, since the time or the limit
+ * ran out.
  */
 export type DeadCount = { readonly count: number; readonly hasMore: boolean };
 
 /** How many runs one transaction handles. */
 const batchMax = 500;
-/** A longer request ends with partial results; the caller repeats it. */
+/** After this time a request ends with a partial result, and the caller repeats it. */
 const timeMsMax = 20_000;
 
 /** Acts on dead runs. */
@@ -115,14 +116,18 @@ export class DeadRuns {
     if (deletedAt !== null) throw requestGone();
   }
 
-  /** Each batch is a separate transaction with its audit row. */
+  /**
+   * Repeats `work`, which handles a batch and returns how many runs it handled. Each batch is a
+   * separate transaction with its audit row.
+   */
   async #inBatches(
     choice: DeadChoice,
     work: (tx: Tx, query: DeadWanted) => Promise<number>,
   ): Promise<DeadCount> {
     const { appId, status } = choice;
     const endMs = this.#parts.clock.monotonicMs() + timeMsMax;
-    // Runs that fail from now on are left out, such as redriven ones that fail again.
+    // Runs that fail from now on are left out, such as new runs that were just created by
+    // redriving.
     const before = await timeNow(this.#parts.db);
     const countMax = choice.limit ?? Number.POSITIVE_INFINITY;
     let count = 0;
@@ -132,13 +137,14 @@ export class DeadRuns {
       const query = { appId, status, before, limit };
       const done = await this.#parts.db.transaction().execute((tx) => work(tx, query));
       count += done;
+      // The batch was not full, so no other run was found.
       if (done < limit) return { count, hasMore: false };
       if (this.#parts.clock.monotonicMs() >= endMs) return { count, hasMore: true };
     }
   }
 }
 
-/** Writes the audit row of one batch. */
+/** Writes the audit row of one batch; `counted` says how many runs it handled. */
 async function recordMany(
   tx: Tx,
   { projectId, appId, status }: DeadChoice,

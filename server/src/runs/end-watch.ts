@@ -13,7 +13,7 @@ type Waiter = {
 
 /** The pause between two queries. */
 const pauseMs = 50;
-/** Above this number, `wait` returns at once. */
+/** With this many waiting callers, `wait` returns false at once. */
 const waitersMax = 1_000;
 
 /** Lets callers wait for runs; one per platform. It needs no closing: every wait ends by itself. */
@@ -26,7 +26,10 @@ export class EndWatch {
     this.#parts = parts;
   }
 
-  /** True as soon as the run has ended; false after `waitMs`. Never rejects. */
+  /**
+   * True as soon as the run has ended; false after `waitMs`, or at once if too many callers wait.
+   * Never rejects.
+   */
   wait(runId: RunId, waitMs: number): Promise<boolean> {
     if (this.#waiters.size >= waitersMax) return Promise.resolve(false);
     return new Promise((resolve) => {

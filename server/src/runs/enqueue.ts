@@ -20,7 +20,10 @@ export type EnqueueOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log">
   readonly store: RunStore;
   readonly runner: Pick<Runner, "reserve" | "unreserve" | "take" | "nudge">;
   readonly bodyBytesMax: number;
-  /** Returns the key for both gates. All projects of a person have one key, and share its slots. */
+  /**
+   * Returns the key for both gates. All projects of a person have one key, and share the slots of
+   * that key.
+   */
   readonly ownerKeyOf: (projectId: ProjectId) => Promise<string>;
   readonly onStep: OnRunStep;
   /** Why nothing new can be stored when the disk is full; null: there is space. */
@@ -29,11 +32,11 @@ export type EnqueueOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log">
 
 /** How many runs may wait to be stored; further calls are refused. */
 const waitingMax = 20_000;
-/** How many bytes the bodies of these runs may have together. */
+/** How many bytes the bodies of the waiting runs may have together. */
 const waitingBytesMax = 256 * 1_048_576;
 /** How many runs one statement stores at most. */
 const batchMax = 500;
-/** How many bytes the bodies of these runs may have together. */
+/** How many bytes the bodies of the runs in one statement may have together. */
 const batchBytesMax = 16 * 1_048_576;
 /** Bodies up to this size are read without waiting for others. */
 const smallBodyBytes = 65_536;
@@ -44,7 +47,10 @@ const largeBodiesAtOnce = 16;
  * its own transaction; the other connections serve everything else.
  */
 const keyedAtOnce = 6;
-/** The limits of both gates; calls beyond this backlog are refused at once. */
+/**
+ * The limits of both gates. A call is refused at once when `waitingMax` calls wait, or
+ * `keyWaitingMax` of its own key. With `half`, a key without competitors gets half of the slots.
+ */
 const gateLimits = {
   keyMax: "half",
   waitingMax: 2_000,
@@ -56,9 +62,9 @@ const gateLimits = {
  * their clients send nothing: `proxy/whole-body.ts` gives such a client 30 s.
  */
 const waitMs = 60_000;
-/** A database that takes longer to store a run counts as unavailable. */
+/** A database that takes longer than this to store a run counts as unavailable. */
 const storeMs = 10_000;
-/** After how many seconds callers shall try again. The number is a guess. */
+/** How many seconds callers are told to wait before they try again. The number is a guess. */
 const retryAfterSeconds = 5;
 
 const tooMany = "Too many async calls are being accepted at the moment; try again.";
@@ -114,6 +120,7 @@ export class Enqueue implements AsyncAccept {
 
   /** Accepts the call, after a wait for a slot unless its body is small. */
   async #acceptInTurn(call: AsyncCall): Promise<void> {
+    // -1 stands for an unknown length, of a body that comes in chunks.
     const hasKnownLength = call.contentLength !== -1;
     const isSmall = hasKnownLength && call.contentLength <= smallBodyBytes;
     if (isSmall) return await this.#accept(call);
@@ -216,7 +223,7 @@ function fullDisk(message: string, cause?: unknown): Fault {
   return new Fault("unavailable", message, { cause, retryAfterSeconds: diskFullRetrySeconds });
 }
 
-/** A hash of all by which a repeated request is recognized. */
+/** A hash of everything by which a repeated request is recognized. */
 function hashOf({ method, target, webhookEndpoint, body }: NewRun): Buffer {
   const head = JSON.stringify([method, target, webhookEndpoint]);
   // JSON contains no null byte, so the byte shows where the body begins.

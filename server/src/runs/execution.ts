@@ -63,14 +63,16 @@ export class Execution implements ActiveRun, RunWatcher {
   #handle: RunHandle | null = null;
   /** The replica with which the start was recorded; null: no start was recorded. */
   #replica: ReadyReplica | null = null;
-  /** When the replica was chosen, in milliseconds since the epoch. */
+  /** When the start was recorded, in milliseconds since the epoch. */
   #sinceMs = 0;
   #isCancelled = false;
   /** True when nothing may be written any more. */
   #isAbandoned = false;
   /** True when the platform stops. */
   #isLeaving = false;
-  /** True when the run may run only on one release, and the chosen replica is of another one. */
+  /**
+   * True when the run may run only on one release, and the chosen replica is of another release.
+   */
   #isOtherRelease = false;
   /** True when the call has ended. The end of the run may still have to be found and written. */
   #isOver = false;
@@ -106,6 +108,7 @@ export class Execution implements ActiveRun, RunWatcher {
     const isTooLate = this.#isOver && this.#reattaching === null;
     if (this.#isCancelled || isTooLate) return;
     this.#isCancelled = true;
+    // A held run goes on when its connection is closed, so its replica is asked to stop it.
     if (this.#replica === null || !this.#isAnswerKept) this.#handle?.withdraw();
     else void this.#stopAtReplica(this.#replica);
   }
@@ -118,9 +121,11 @@ export class Execution implements ActiveRun, RunWatcher {
 
   leave(): boolean {
     this.#isLeaving = true;
-    // The next start of the platform asks the replica again.
+    // The next process of the platform asks the replica again.
     if (this.#reattaching !== null) this.abandon();
+    // The end of the run may still have to be written.
     if (this.#isOver) return true;
+    // Only this process can receive the answer.
     if (this.#replica !== null && !this.#isAnswerKept) return true;
     // The replica keeps the answer, so the run goes on there without this process.
     if (this.#replica !== null) this.#isAbandoned = true;
@@ -137,6 +142,7 @@ export class Execution implements ActiveRun, RunWatcher {
     // A write that is counted as failed may have succeeded; the run is then given back without
     // having been sent.
     const isStarted = await retry(options, () => this.#writeStart(replica));
+    // Without a successful write, `retry` gives undefined.
     return isStarted ?? false;
   }
 
@@ -166,9 +172,11 @@ export class Execution implements ActiveRun, RunWatcher {
     if (this.#isOtherRelease) return false;
     const isStarted = await settlement.start({ runId, epoch, replicaId, releaseId });
     // The lease is lost, or somebody has requested a cancel of which this object does not know yet.
-    // The write of the end, which changes nothing without the lease, tells which.
+    // The write of the end, which changes nothing without the lease, finds out which of the two is
+    // true.
     if (!isStarted) this.#isCancelled = true;
-    // This process stalled for so long that another one may have taken over the run and sent it.
+    // This process stalled for so long that another process may have taken over the run and sent
+    // it.
     else if (clock.monotonicMs() - requestedMs > startMsMax) return false;
     else this.#noteReplica(replica);
     return isStarted && !this.#isCancelled && !this.#isAbandoned;
@@ -203,6 +211,7 @@ export class Execution implements ActiveRun, RunWatcher {
       sinceMs: this.#sinceMs,
     });
     const ending = this.#isAnswerKept ? await this.#askAgain(reported, replica) : reported;
+    // The end of the replica explains nothing if the replica has given an answer.
     const replicaEnd = ending === reported ? await foundEnd : null;
     if (replicaEnd === null || reported.kind !== "failed") return ending;
     const fault = replicaEnded(runId, replicaEnd.reasonForCaller);
@@ -275,7 +284,7 @@ export class Execution implements ActiveRun, RunWatcher {
 
 /**
  * The ending when the only release that may run the run has no free slot: the run is tried again
- * until a replica of that release has one.
+ * until a replica of that release has a free slot.
  */
 const noOwnReplica: RunEnding = {
   kind: "failed",

@@ -6,12 +6,17 @@ import { z } from "zod";
 import { Fault } from "#lib/fault.ts";
 import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 
-/** The form of the field `imageDigest` has the same limit. */
+/** The maximum length of a digest. The form of the field `imageDigest` has the same limit. */
 const digestLengthMax = 8_000;
-/** Repeated text compresses well, so that a digest could stand for a text of megabytes. */
+/**
+ * The maximum length of a text. It needs its own limit, since repeated text compresses so well that
+ * a short digest could stand for megabytes.
+ */
 const textBytesMax = 262_144;
 
+// The names of packages, each with its version.
 const versions = z.record(z.string(), z.string()).nullish();
+// Commands in base64; no file needs as many as the limit.
 const commands = z.array(z.base64()).max(1_000).nullish();
 const requestForm = z.strictObject({
   dependencies: z.strictObject({ pip: versions, conda: versions, apt: versions }).nullish(),
@@ -36,6 +41,7 @@ export function environmentText(body: Buffer): string {
     );
   }
   const { dependencies, preBuildCommands, shellCommands, baseImageURI } = request.data;
+  // An empty text counts as no base image.
   const baseImage = baseImageURI ? { docker_base_image_url: baseImageURI } : {};
   return stringify({
     cerebrium: {
@@ -63,8 +69,8 @@ export function digestOf(text: string): string {
 }
 
 /**
- * The text that a digest stands for. Throws `Fault("invalid")` for a digest that `digestOf` has not
- * made.
+ * The text that a digest stands for. Throws `Fault("invalid")` for a digest that is not a
+ * compressed text such as `digestOf` makes.
  */
 export function textOfDigest(digest: string): string {
   try {

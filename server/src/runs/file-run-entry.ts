@@ -8,8 +8,7 @@ export const fileRunFolder = "files";
 export const fileRunPath = "/run_file";
 
 /**
- * The arguments of that call: the file, its function (null: the file is a script), and the fields
- * of the data.
+ * The arguments of that call: the file, its function (null: the file is a script), and its data.
  */
 export type FileRunArguments = {
   readonly filename: string;
@@ -20,16 +19,17 @@ export type FileRunArguments = {
 
 /** The body of the call. */
 export function fileRunBody({ data, ...fileAndFunction }: FileRunArguments): Buffer {
-  // The data is inserted as text: parsing it would change numbers that JavaScript cannot hold.
+  // The data takes the place of the final brace, as text: parsing it would change numbers that
+  // JavaScript cannot hold.
   return Buffer.from(`${JSON.stringify(fileAndFunction).slice(0, -1)},"data":${data}}`);
 }
 
 /**
- * The text of `main.py`; Python 3.8 and newer. If a script has no `if __name__ == …`, published
+ * The text of `main.py`, for Python 3.8 and newer. If a script has no `if __name__ == …`, published
  * clients append a block that calls a function of the script. The block of older clients wants the
- * function's name as an argument, which is empty for none. The block of newer clients looks for a
- * function with a usual name, and takes the data from an environment variable. Without data, a
- * function that needs arguments cannot be called: then only the script runs.
+ * function's name as an argument, which is empty if there is none. The block of newer clients looks
+ * for a function with a usual name, and takes the data from an environment variable. Without data,
+ * a function that needs arguments cannot be called: then only the script runs.
  */
 export const fileRunEntry = `import ast
 import importlib.util

@@ -1,5 +1,5 @@
-// Queries of runs that wait for the build of their files. Until then their due time is infinite, so
-// that nothing claims them.
+// Queries of runs that wait for the build of their files. Until their build has ended, their due
+// time is infinite, so that nothing claims them.
 import { sql } from "kysely";
 import type { BuildRef } from "#apps/build-receiver.ts";
 import type { AppId, AppKey, BuildId, ReleaseId, RunId } from "#lib/ids.ts";
@@ -9,7 +9,7 @@ import { notify } from "#store/notify.ts";
 /** A run, its build and the app's live release. */
 export type WaitingRun = AppKey & {
   readonly runId: RunId;
-  /** True while the run is not due. */
+  /** True while the run is not due, because it has not been released to begin. */
   readonly isWaiting: boolean;
   /** The build of the run's files; null: it does not exist. */
   readonly build: {
@@ -51,10 +51,12 @@ export async function addWaitingRun(
       method: "POST",
       path: shownPath,
       client_address: clientAddress,
+      // A file runs once, even if it fails.
       retries_max: 0,
       due_at: sql<Date>`'infinity'`,
     })
     .execute();
+  // The header lines of the call that the replica gets.
   const lines = "Host: localhost\r\nContent-Type: application/json\r\n";
   await tx.insertInto("run_requests").values({ run_id: runId, target, lines, body }).execute();
 }
@@ -73,7 +75,7 @@ export async function readUnfinishedFileRun(tx: Tx, appId: AppId): Promise<RunId
   return rows[0]?.id;
 }
 
-/** The build that a run waits for; undefined: none. Locks its row. */
+/** The build that a run waits for; undefined: none. Locks the row of the build. */
 export async function lockAwaitedBuild(tx: Tx, runId: RunId): Promise<BuildRef | undefined> {
   return await readRow<BuildRef>(tx)`
     select builds.project_id as "projectId", builds.app_id as "appId", builds.id as "buildId"

@@ -1,5 +1,6 @@
 // Runs files: one transaction adds the deployment of the files and a run that waits for its build.
-// When the build has ended, the run begins on its release, or ends with the reason of the build.
+// When the build has ended, the run begins on the release that the build made, or ends with the
+// reason why there is none.
 import { basename } from "node:path/posix";
 import type { Permission } from "@slipway/contract/words.ts";
 import type { CheckedUpload, UploadDeployments } from "#apps/upload-deployments.ts";
@@ -73,6 +74,7 @@ export class FileRuns {
       compute: computeType === null ? null : [computeType],
       memory: memoryGb,
       runtime: "cortex",
+      // The program changes the folder and `sys.modules` of its process, so runs do not overlap.
       replicaConcurrency: 1,
       config_toml: imageDigest === null ? null : textOfDigest(imageDigest),
     });
@@ -112,6 +114,7 @@ export class FileRuns {
  */
 function fileOf(filename: string, files: ReadonlySet<string>): string {
   const path = filename.split("/").filter((part) => part !== "" && part !== ".");
+  // The whole path, or else only the name of the file.
   const candidates = [path.join("/"), path.at(-1) ?? ""];
   const match = candidates.find((candidate) => files.has(candidate));
   if (match !== undefined) return match;
@@ -142,7 +145,10 @@ export type SettleParts = Pick<Foundation, "db" | "clock"> & {
   readonly lines: Pick<SchedulerParts["lines"], "append">;
 };
 
-/** One turn for runs whose builds have ended: each begins, or ends with the reason. Repeatable. */
+/**
+ * One turn for runs whose builds have ended: each begins, or ends with the reason why it cannot.
+ * Repeatable.
+ */
 export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts): Promise<void> {
   for (const run of await store.readBuiltRuns(db)) {
     const { runId, projectId, appId, isWaiting, releaseId } = run;
@@ -150,7 +156,7 @@ export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts)
     // The run begins only when this process, too, sends calls to its release.
     const takesCalls = routes.byAppId(appId)?.live?.releaseId === releaseId;
     if (reason !== null) {
-      // Clients that follow the lines of the run show the reason nowhere else.
+      // Clients that follow the lines of the run show the reason only as one of these lines.
       const line = {
         projectId,
         appId,
@@ -167,13 +173,13 @@ export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts)
   }
 }
 
-/** Why the run will never begin; null: its release takes the calls. */
+/** Why the run will never begin; null: the release of its build is the app's live release. */
 function whyNeverRun({ build, releaseId, liveReleaseId }: store.WaitingRun): string | null {
   if (build?.status !== "success") return whyNotBuilt(build);
   return releaseId === null || liveReleaseId !== releaseId ? replacedText : null;
 }
 
-/** Lines about builds come from no replica; this id stands in for one. */
+/** Lines about builds come from no replica; this id takes the place of a replica's. */
 const buildReplica = "build" as ReplicaId;
 
 const replacedText = "Another release of the app took its place before the file ran.";

@@ -9,14 +9,14 @@ import type { RunId } from "#lib/ids.ts";
 export type HeldId = `${RunId}.${number}`;
 
 /**
- * Replicas read three digits. A start with a higher number is not held; a run gets that far only
- * after hundreds of starts that did not happen.
+ * Replicas read up to three digits. A start with a higher number is not held; a run gets that far
+ * only after hundreds of starts that did not happen.
  */
 export const heldStartMax = 999;
 
 /**
- * Each start has an id of its own, so that it never gets an earlier start's answer, nor a late
- * message about that start.
+ * Each start has an id of its own, so that a start never gets the answer of an earlier one, nor a
+ * late message about it.
  */
 export function heldIdOf(runId: RunId, start: number): HeldId {
   return `${runId}.${start}`;

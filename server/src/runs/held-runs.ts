@@ -37,7 +37,11 @@ const questionsAtOnceMax = 32;
 /** A replica takes up to 5 s to stop a function before it answers a cancel. */
 const cancelWaitMs = 15_000;
 const acknowledgeWaitMs = 5_000;
-/** Below the runtime's own 90 s, so that a connection about to be closed is seldom used. */
+/**
+ * After this time, an idle connection is closed. The runtime closes an idle connection after 90 s;
+ * the shorter time makes it rare that a request is sent on a connection which the runtime is about
+ * to close.
+ */
 const idleMs = 30_000;
 /** How many connections to one replica are kept while no request needs them. */
 const idleConnectionsMax = 4;
@@ -45,7 +49,7 @@ const idleConnectionsMax = 4;
 const messageBytesMax = 64 * 1_024;
 /** A longer message of a replica is cut off where it becomes part of a reason. */
 const reasonCharactersMax = 300;
-/** A longer content type is not stored with the answer; no real one is so long. */
+/** A longer content type is not stored with the answer; no real content type is so long. */
 const contentTypeCharactersMax = 255;
 
 /** Asks replicas about held runs; one per platform. Call `close()` at the end. */
@@ -170,12 +174,14 @@ export class HeldRuns {
  */
 function attachedOf(answer: ReplicaAnswer): Attached {
   const { status, headers, body } = answer;
+  // Other statuses cannot be those of a finished answer.
   if (headers["slipway-held"] === "1" && status >= 200 && status <= 599) {
     const contentType = contentTypeOf(answer);
     // The replica sends this length instead of a body that is longer than it keeps.
     const fullLength = headers["slipway-body-bytes"];
     if (fullLength === undefined)
       return { kind: "answered", status, contentType, body, bodyBytes: answer.bodyBytes };
+    // A number of 15 digits is still exact.
     if (typeof fullLength === "string" && /^\d{1,15}$/.test(fullLength)) {
       return { kind: "answered", status, contentType, body: null, bodyBytes: Number(fullLength) };
     }

@@ -26,8 +26,8 @@ type Count = { -readonly [Name in keyof LeftOutCalls]: LeftOutCalls[Name] };
 /** How long counts are collected before they are written: one row per app. */
 const lingerMs = 5_000;
 /**
- * The maximum number of apps in one write: each takes five parameters, and PostgreSQL accepts
- * 65,535.
+ * The maximum number of rows in one write, one per app. Each row takes five parameters, and a
+ * statement may have 65,535.
  */
 const batchMax = 1_000;
 /** How many counts, one per app, may wait for the database. */
@@ -35,7 +35,7 @@ const queueMax = 100_000;
 
 /** Counts calls that were left out; one per platform. */
 export class LeftOut {
-  /** Calls since the platform started. */
+  /** All calls that were left out since the platform started. */
   total = 0;
   readonly #log: Log;
   readonly #rows: Batcher<Count>;
@@ -78,8 +78,9 @@ export class LeftOut {
     await this.#rows.stop();
   }
 
-  /** Closes these rows: later calls are counted in new ones. */
+  /** Closes these rows: later calls are counted in new rows. */
   #close(rows: readonly Count[]): void {
+    // When a write is repeated, its rows are closed already.
     const open = rows.filter((row) => this.#counts.get(row.appId) === row);
     if (open.length === 0) return;
     for (const { appId } of open) this.#counts.delete(appId);

@@ -52,7 +52,7 @@ type Parts = Foundation & {
 
 /**
  * How often runs whose build has ended are looked for, to start them. A notification comes sooner,
- * but the release may take calls only a moment after it.
+ * but the release may take calls only a moment after the notification.
  */
 const builtEveryMs = 1_000;
 
@@ -104,8 +104,8 @@ export function forwardingTo(parts: ForwardingParts, bytesMax: number): Forwardi
   const decoder = new AnswerDecoder(bytesMax, ownerKeyOf);
   const decoding = new Set<Promise<void>>();
   const post = ({ secret, status, contentFields = null, ...answer }: ForwardedAnswer): void => {
-    const sealed = secret === null ? null : new Secret(secret);
-    webhooks.outbox.post({ ...answer, contentFields, statusCode: status, secret: sealed });
+    const masked = secret === null ? null : new Secret(secret);
+    webhooks.outbox.post({ ...answer, contentFields, statusCode: status, secret: masked });
   };
   lifecycle.onClose("answers that are decoded", async () => {
     await Promise.all(decoding);

@@ -15,13 +15,15 @@ export type Outcome =
   | {
       readonly kind: "final";
       readonly state: FinalState;
-      /** The status that a plain caller would have got; null: it was cancelled or interrupted. */
+      /**
+       * The status that a plain caller would have got; null: the run was cancelled or interrupted.
+       */
       readonly statusCode: number | null;
-      /** Why the run did not succeed; null: it did. */
+      /** Why the run did not succeed; null: it succeeded. */
       readonly reason: string | null;
-      /** Kept for later queries; null: the app sent none. */
+      /** The answer to keep for later queries; null: the app sent none. */
       readonly result: Answer | null;
-      /** Sent to the run's webhook; null: nothing is sent. */
+      /** The answer to send to the run's webhook; null: nothing is sent. */
       readonly forwarded: Answer | null;
     }
   | {
@@ -37,7 +39,7 @@ export type Outcome =
 
 /** What of a run the decision depends on. */
 export type JudgedRun = {
-  /** Attempts begun, including this one. */
+  /** The number of attempts that have begun, including the one that is judged. */
   readonly attempt: number;
   readonly retriesMax: number;
   /** The time since which the run could have had a replica, in milliseconds since the epoch. */
@@ -51,13 +53,19 @@ export type JudgedRun = {
 const waitMsMax = 12 * 3_600_000;
 
 const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
-/** Faults of an app that is stopped, or gone; the removal of an app cancels its runs. */
+/**
+ * After these faults a run waits without a time limit: a budget or a person has stopped its app, or
+ * the app is gone (`not_found`), and then the removal of the app cancels the run.
+ */
 const waitsForOwner: ReadonlySet<FaultCode> = new Set<FaultCode>([
   "budget_reached",
   "app_stopped",
   "not_found",
 ]);
-/** The shortest pause of a run that waits for something other than its app. */
+/**
+ * The shortest pause before the next try of a run that waits for something other than an answer of
+ * its app.
+ */
 const platformDelayMs = 1_000;
 /**
  * Statuses below 500 after which a retry may succeed: the request took too long, came too early, or
@@ -96,7 +104,10 @@ export function outcomeOf(
   }
 }
 
-/** True when the replica ended before the app had answered; cortex answers 503 then. */
+/**
+ * True when the call may have failed because its replica ended. For cortex that includes the status
+ * 503, which it answers to open calls when it ends.
+ */
 function isCutOff(ending: RunEnding | Interrupted): boolean {
   if (ending.kind === "interrupted") return true;
   if (ending.kind === "failed") return ending.fault.code === "replica_failed";
@@ -137,7 +148,8 @@ function outcomeOfFailure(
 ): Outcome {
   const { code, message } = fault;
   const { status } = faultTable[code];
-  // There is no time limit: the app is not at fault, and its owner decides when it continues.
+  // The wait has no time limit: the app is not at fault, and its owner decides when its runs
+  // continue.
   if (waitsForOwner.has(code)) return givenBack(platformDelayMs, message);
   if (code === "not_deployed") return outcomeOfFault("failure", status, { reason: message });
   // The app has not seen the call, so it is not at fault, whatever kept the call from a replica.
@@ -175,7 +187,8 @@ function givenBack(delayMs: number, reason: string | null): Outcome {
 
 /**
  * The end of a run without an answer of the app. The webhook gets what the platform would have sent
- * to a plain caller; of an interrupted run, which has no status, what a lost replica leads to.
+ * to a plain caller: `message`, or `reason` without it. An interrupted run has no status, so its
+ * webhook gets the status of a lost replica.
  */
 function outcomeOfFault(
   state: "failure" | "timeout",
@@ -191,7 +204,7 @@ function outcomeOfFault(
   return { kind: "final", state, statusCode: status, reason, result: null, forwarded };
 }
 
-/** A longer body is not parsed, which would block the event loop. */
+/** A longer body is not parsed, since parsing it would block the event loop. */
 const messageBytesMax = 65_536;
 /** A longer message is cut off where it becomes part of a reason. */
 const messageCharactersMax = 300;
@@ -216,7 +229,7 @@ function messageIn({
     const hasMessage = typeof value === "object" && value !== null && "message" in value;
     const message = hasMessage ? value.message : undefined;
     if (typeof message !== "string" || message === "") return "";
-    // The sentence ends with a period of its own.
+    // The sentence ends with a period of its own, so the message loses its period.
     const text = message.replaceAll(unprintable, " ").replace(/[.\s]+$/, "");
     const isShort = text.length <= messageCharactersMax;
     return isShort ? `: ${text}` : `: ${text.slice(0, messageCharactersMax)}…`;

@@ -1,6 +1,6 @@
-// Recovers a run that was running when its platform was lost. If the replica keeps the answer, it
-// is fetched from there, however long the function still takes; if the replica never got the call,
-// it is sent again; otherwise the app's policy decides.
+// Recovers a run that was running when its platform was lost. If the replica keeps the answer, the
+// answer is fetched from there, even if the function still runs; if the replica never got the call,
+// the call is sent again; otherwise the run has another attempt if any is left.
 import type { ReplicaId } from "#lib/ids.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 import type { ActiveRun } from "./active-run.ts";
@@ -82,14 +82,15 @@ export class Recovery implements ActiveRun {
         if (cancelAnswer === "running" && this.#parts.hasReplicaAlone(this.work.appId))
           this.#parts.scheduler.endStuck(replicaId);
       }
-      // The row also covers a replica that ended before this platform started. A run whose replica
-      // has dropped its answer is not sent again because of the reclaim.
+      // The replica's row also tells of a reclaim before this platform started. If the replica has
+      // dropped the answer, the run may have ended there before the reclaim, which is then no
+      // reason to send the run again.
       const wasReclaimed = (id: ReplicaId): boolean =>
         replica?.isReclaimed === true || this.#parts.scheduler.isReclaimed(id);
       const isReclaimed = replicaId !== null && ending !== forgotten && wasReclaimed(replicaId);
       const facts = { attempt, isCancelled: this.#isCancelled, isReclaimed };
-      // The row counts the interrupted attempt already. If the outcome does not count it, the
-      // number is that before the attempt.
+      // The row counts the interrupted attempt already. `work` has the number before that attempt,
+      // which is stored if the outcome does not count the attempt.
       const work = { ...this.work, attempt: Math.max(0, attempt - 1) };
       const isWritten = await settlement.end(work, ending, facts);
       if (isWritten && address !== null) heldRuns.acknowledge(address, heldId);
@@ -99,8 +100,8 @@ export class Recovery implements ActiveRun {
   }
 
   /**
-   * `withdrawn`: the run is cancelled, or the replica never got the call, which is then sent as if
-   * for the first time.
+   * Fetches the answer from the replica. `withdrawn`: the run is cancelled, or the replica never
+   * got the call, which is then sent as if for the first time.
    */
   async #attach(address: Address, heldId: HeldId): Promise<RunEnding | Interrupted> {
     const { heldRuns, answerBytesMax, callMsMax } = this.#parts;

@@ -13,7 +13,7 @@ type HoldsParts = {
 /** The replicas that are held for runs of earlier processes. */
 export class ReplicaHolds {
   readonly #parts: HoldsParts;
-  /** For each run, the function that no longer holds its replica. */
+  /** For each run, the function that ends the hold on its replica. */
   readonly #releases = new Map<RunId, () => void>();
 
   constructor(parts: HoldsParts) {
@@ -40,7 +40,10 @@ export class ReplicaHolds {
     return this.#parts.calledApps.hold(replica.appId, replica.replicaId);
   }
 
-  /** Releases the replicas of runs that another platform has taken over or ended. */
+  /**
+   * Releases the replicas of runs that no longer run, since another platform has taken over or
+   * ended them.
+   */
   async releaseOthers(): Promise<void> {
     if (this.#releases.size === 0) return;
     const left = await this.#parts.store.leftRunning();

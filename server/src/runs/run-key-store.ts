@@ -7,7 +7,10 @@ import type { NewRun } from "./run-store.ts";
 /** How long a key stands for one request. */
 export const keyHours = 24;
 
-/** True when the key stands for this run from now on; false: it stands for an earlier run. */
+/**
+ * True when the key stands for this run from now on, because it is new or expired; false: it stands
+ * for an earlier run.
+ */
 export async function takeRunKey(
   tx: Tx,
   keyedRun: { readonly run: NewRun; readonly key: string; readonly hash: Buffer },

@@ -33,7 +33,8 @@ type RunColumn =
   | "redriven_as";
 
 /**
- * A run of either kind. Durations in milliseconds; null for async runs, whose timestamps give them.
+ * A run of either kind. `line_ms` and `total_ms` are null for async runs, since their timestamps
+ * tell the durations.
  */
 export type RunRow = Pick<Selectable<Tables["runs"]>, RunColumn> & {
   readonly is_async: boolean;
@@ -134,12 +135,16 @@ export async function readResult(db: Db, runId: RunId): Promise<KeptResult | und
   };
 }
 
+/** The columns from which `shown` makes a `RunRow`, of an async run. */
 const runColumns = sql`
   id, true as is_async, app_id, state, method, path, client_address, replica_id, attempt, status_code, reason,
   webhook_endpoint, accepted_at, queued_at, started_at, ended_at, cancel_requested_at, redriven_as,
   build_id is not null as is_file_run, false as is_websocket, null::real as line_ms, null::real as total_ms, started_release_ids as release_ids`;
 
-/** A call was sent once, to a replica of one release, or it reached none. */
+/**
+ * The same columns of a plain call, which was sent once, to a replica of one release, or reached no
+ * replica.
+ */
 const callColumns = sql`
   id, false as is_async, app_id, state, method, path, client_address, replica_id, 1::smallint as attempt, status_code,
   reason, webhook_endpoint, received_at as accepted_at, null::timestamptz as queued_at,
@@ -169,7 +174,7 @@ function runStateIs(state: RunState | null): RawBuilder<boolean> {
   return sql`${stateIs(state)} and ended_at is null`;
 }
 
-/** The condition that a row is older than the position; null: each row is. */
+/** The condition that a row is older than `from`; null: every row fulfills it. */
 function isBefore(
   column: "accepted_at" | "received_at",
   from: RunCursor | null,

@@ -85,7 +85,7 @@ export class RunList {
    */
   async deadPage(appId: AppId, filter: PageFilter<"failure" | "timeout">): Promise<Page<RunRow>> {
     const { status, pageSize, nextToken } = filter;
-    // As in `page`: all dead runs are async.
+    // The query has the form of that in `page`, with `asyncOnly` true: all dead runs are async.
     const query = [appId, true, status];
     const from = deadTokens.read(query, nextToken);
     const rows = await listDead(this.#options.db, appId, { status, from, limit: pageSize + 1 });
@@ -130,6 +130,7 @@ export class RunList {
       return "The run was a plain call, whose answer is not kept: its caller received it.";
     if (run.state === "cancelled") return "The run was cancelled, so there is no result.";
     const { clock, resultRetentionDays: days } = this.#options;
+    // A run in a final state has this time.
     const endedAtMs = run.ended_at?.getTime() ?? 0;
     const isTooOld = clock.now() - endedAtMs > days * dayMs;
     // A successful run always had a result.

@@ -63,7 +63,8 @@ export async function* runRetention(options: {
 }
 
 /**
- * The steps that delete old records of calls: of one app, or of all apps if `appId` is undefined.
+ * The steps that delete old records of the calls of one app, or of all apps if `appId` is
+ * undefined.
  */
 function callSteps(db: Db, before: Date, appId: AppId | undefined): RemovalStep[] {
   const names = { calls: "calls", leftOut: "numbers of calls that were not recorded" };

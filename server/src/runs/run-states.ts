@@ -5,8 +5,8 @@ import { runStates, type FinalState, type RunState } from "@slipway/contract/wor
 /** Each state → the states that may follow. A state without followers is final. */
 export const runMoves: Readonly<Record<RunState, readonly RunState[]>> = {
   /**
-   * Accepted; no platform holds it, or it is to be retried later. It fails here when the build of
-   * its files has failed.
+   * Accepted; no platform holds it, or it is to be retried later. The run of a file fails in this
+   * state when the build of its files has failed.
    */
   pending: ["queued", "failure", "cancelled"],
   /** A platform holds it, and it waits for a slot on a replica. */

@@ -1,6 +1,6 @@
-// The rows of async runs. Every write after the acceptance names its writer's lease epoch, so that
-// a platform that lost its lease changes nothing. All writes are batched: one statement for many
-// runs.
+// The rows of async runs. A platform that works on a run names the epoch of its lease in every
+// write, so that it changes nothing once it has lost the lease. All writes are batched: one
+// statement for many runs.
 import { sql, type RawBuilder } from "kysely";
 import { finalStates, type FinalState } from "@slipway/contract/words.ts";
 import { parseAddress } from "#drivers/address.ts";
@@ -27,7 +27,10 @@ export type NewRun = AppKey & {
   readonly retriesMax: number;
   /** The URL to which the call asks that its answer is posted; null: the call names none. */
   readonly webhookEndpoint: string | null;
-  /** The secret that the call gives for signing that delivery, encrypted; null: it gives none. */
+  /**
+   * The secret that the call gives for signing the delivery of its answer, encrypted; null: the
+   * call gives none.
+   */
   readonly webhookSecretSealed: string | null;
   /** True if this platform processes the run at once, and so gets the run's lease. */
   readonly isHeld: boolean;
@@ -66,9 +69,9 @@ export type RunStart = HeldRun & { readonly replicaId: ReplicaId; readonly relea
 /** The end of a run. */
 export type RunEnd = HeldRun & {
   readonly state: FinalState;
-  /** The status that a plain caller would have got; null: it was cancelled or interrupted. */
+  /** The status that a plain caller would have got; null: the run was cancelled or interrupted. */
   readonly statusCode: number | null;
-  /** Why the run did not succeed; null: it did. */
+  /** Why the run did not succeed; null: it succeeded. */
   readonly reason: string | null;
   /** The answer to be stored; null: there is none. */
   readonly result: CollectedAnswer | null;
@@ -77,7 +80,10 @@ export type RunEnd = HeldRun & {
 /** A run that is given back, to be retried after `delayMs`. */
 export type RunReturn = HeldRun & {
   readonly delayMs: number;
-  /** The status and the reason of the attempt that failed; null: those of an earlier one stay. */
+  /**
+   * The status and the reason of the attempt that failed; null: the status and the reason of an
+   * earlier attempt stay.
+   */
   readonly statusCode: number | null;
   readonly reason: string | null;
   /** The number of attempts that count so far. */
@@ -222,7 +228,7 @@ export class RunStore {
     return answersFor(returns, rows);
   }
 
-  /** Gives back runs that were claimed but not begun. */
+  /** Gives back runs that were claimed but not begun; they are due again after `delayMs`. */
   async putOff(held: readonly HeldRun[], delayMs: number): Promise<void> {
     await sql`
       update runs set state = 'pending', due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond',
@@ -304,7 +310,7 @@ export class RunStore {
   async bodyBytes(held: readonly HeldRun[]): Promise<Map<RunId, number>> {
     const rows = await this.#db
       .selectFrom("run_requests")
-      .select(["run_id", (cast) => cast.fn<number>("octet_length", ["body"]).as("bytes")])
+      .select(["run_id", (select) => select.fn<number>("octet_length", ["body"]).as("bytes")])
       .where(
         "run_id",
         "in",
@@ -388,8 +394,8 @@ export class RunStore {
 }
 
 /**
- * Selects the app's runs that are due, for `Leases.claim`: the one due first comes first, and each
- * becomes queued.
+ * Selects the app's runs that are due, for `Leases.claim`: the run that is due first comes first,
+ * and each claimed run becomes queued.
  */
 export function dueRunsOf(appId: AppId) {
   return {
@@ -400,8 +406,8 @@ export function dueRunsOf(appId: AppId) {
 }
 
 /**
- * Selects the running runs, for `Leases.claim`, which takes those whose lease has expired: the
- * longest-expired one comes first.
+ * Selects the running runs, for `Leases.claim`, which takes those whose lease has expired: the run
+ * whose lease expired first comes first.
  */
 export const interruptedRuns = { where: sql`state = 'running'`, order: sql`lease_until` };
 
@@ -417,7 +423,7 @@ function isMoveTo(to: FinalState): RawBuilder<unknown> {
 /**
  * The assignments for a run that loses its holder: the run becomes pending again, or cancelled if
  * somebody has asked to cancel it. `failure` tells how its latest attempt failed; where it is null,
- * what the row says already stays.
+ * the row keeps what it says.
  */
 function pendingOrCancelled(
   failure: Readonly<Record<"statusCode" | "reason", RawBuilder<unknown>>>,
@@ -436,7 +442,10 @@ function pendingOrCancelled(
     lease_holder = null, lease_until = null`;
 }
 
-/** Deletes the requests of the cancelled ones among the `changed` runs; one part of a `with`. */
+/**
+ * A part of a `with` that deletes the requests of cancelled runs. `changed` is the part whose rows
+ * have the runs that were changed.
+ */
 function requestDeletion(changed: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`
     deleted as (delete from run_requests using ${changed} as gone where run_id = gone.id and gone.state = 'cancelled')`;

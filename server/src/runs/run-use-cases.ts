@@ -46,7 +46,7 @@ export class RunUseCases {
   /**
    * Requests the end of a run, waits a while for it and returns its current state. A run that
    * nobody holds ends at once, and with it the build that it waits for. Throws
-   * `Fault("not_found")`, `Fault("conflict")` when it has ended.
+   * `Fault("not_found")`, or `Fault("conflict")` when the run has ended already.
    */
   async cancel(ref: RunRef, by: By): Promise<RunRow> {
     const { db, onCancelled, cancelWaitMs = 10_000 } = this.#options;
@@ -78,9 +78,9 @@ export class RunUseCases {
       // The id may be that of a plain call. Plain calls are stored only after their end.
       const call = await readRun(tx, appId, runId);
       if (call === undefined) throw noSuchRun(appId, runId);
-      throw ended(call.state);
+      throw alreadyEnded(call.state);
     }
-    if (isFinal(run.state)) throw ended(run.state);
+    if (isFinal(run.state)) throw alreadyEnded(run.state);
     if (run.state === "pending") {
       // Nothing else needs the build of a file that runs once.
       const build = await lockAwaitedBuild(tx, runId);
@@ -94,6 +94,6 @@ export class RunUseCases {
   }
 }
 
-function ended(state: string): Fault {
+function alreadyEnded(state: string): Fault {
   return new Fault("conflict", `The run has already ended: it is ${state}.`);
 }

@@ -37,7 +37,7 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly isStopped: (appId: AppId) => boolean;
   /** How many runs of all apps are held at most. */
   readonly runsMax: number;
-  /** The length of an app's line, which plain calls share. */
+  /** The maximum length of an app's line, which runs share with plain calls. */
   readonly lineLengthMax: number;
   readonly onStep: OnRunStep;
   /**
@@ -75,7 +75,10 @@ export class Runner {
   readonly #claiming: Loop;
   readonly #renewing: Loop;
   readonly #reaping: Loop;
-  /** Apps that may have due runs that nobody holds. New runs of these apps wait behind them. */
+  /**
+   * Apps that may have due runs that nobody holds. New runs of these apps wait behind those due
+   * runs.
+   */
   readonly #backlog = new Set<AppId>();
   /** True once the platform stops: no run is claimed any more. */
   #isQuiet = false;
@@ -182,6 +185,7 @@ export class Runner {
     // A process that stalled until its leases expired may take over its own runs. Then `run`
     // replaces the object that has held the run so far.
     this.#active.get(runId)?.run.abandon();
+    // A renewal needs only the id and the epoch.
     this.#active.set(runId, { run, lease: { id: runId, epoch, isTakenOver: false } });
   }
 
@@ -193,6 +197,7 @@ export class Runner {
   }
 
   #claimWhenHalfFree(appId: AppId): void {
+    // Without a live release there are no slots, and a few runs are claimed; see `#claim`.
     const slots = this.#options.slotsMaxOf(appId) ?? 0;
     if (this.#admission.isHalfFree(appId, slots)) this.#claiming.nudge();
   }
@@ -213,6 +218,7 @@ export class Runner {
         this.#waitTimer.noteStop(appId);
         continue;
       }
+      // Without a live release, some runs are claimed too, so that they end with that reason.
       const free = this.#admission.free(appId, slotsMaxOf(appId) ?? 0);
       if (free === 0) continue;
       const found = await this.#claimOf(appId, free);
@@ -220,6 +226,7 @@ export class Runner {
       if (found < free) this.#backlog.delete(appId);
     }
     this.#cancelWake();
+    // Runs that are due later are found by the regular turns of the loop.
     if (wakeMs < claimEveryMs)
       this.#cancelWake = clock.after(Math.max(1, wakeMs), () => this.#claiming.nudge());
   }
@@ -287,6 +294,7 @@ export class Runner {
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
     const claimed = await leases.claim({ ...interruptedRuns, limit: takenOverMax });
     if (claimed.length > 0) await this.#recover(claimed);
+    // There may be other lost runs.
     if (claimed.length === takenOverMax) this.#reaping.nudge();
     await onLooked();
   }

@@ -46,7 +46,10 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly onStep: OnRunStep;
 };
 
-/** After a platform died, its runs wait so long for another one. */
+/**
+ * How long a lease lasts by default. After a platform died, its runs wait this long for another
+ * platform.
+ */
 const leaseMsDefault = 30_000;
 
 /**
@@ -124,7 +127,10 @@ export class Runs implements AsyncAccept {
     });
   }
 
-  /** Runs that this process has accepted, and those that it has ended, per state. */
+  /**
+   * The numbers of the runs that this process has accepted and, by state, of those that it has
+   * ended.
+   */
   get counts(): { readonly accepted: number; readonly ended: ReadonlyMap<FinalState, number> } {
     return { accepted: this.#enqueue.acceptedTotal, ended: this.#settlement.ended };
   }
@@ -139,7 +145,8 @@ export class Runs implements AsyncAccept {
   }
 
   /**
-   * Marks replicas that still work for an earlier process as busy, so that none is stopped as idle.
+   * Ends the leases of an earlier process of this instance, and marks the replicas that still work
+   * for it as busy, so that none is stopped as idle.
    */
   async prepare(): Promise<void> {
     await this.#leases.endEarlier();

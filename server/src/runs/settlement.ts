@@ -32,7 +32,7 @@ type Ending = { readonly end: RunEnd; readonly delivery: NewDelivery | null };
 const waitingMax = 100_000;
 /** How many runs one transaction writes at most. */
 const batchMax = 500;
-/** How many bytes the results of these runs may have together. */
+/** How many bytes the results of the runs in one transaction may have together. */
 const batchBytesMax = 64 * 1_048_576;
 const backoff = { firstMs: 50, factor: 2, msMax: 5_000, jitter: 0.2 };
 const writeRetry: RetryPolicy = { ...backoff, triesMax: untilStop, hasTryAtStop: true };
@@ -47,7 +47,7 @@ export function callSecretContext(appId: AppId): string {
 
 /** Writes outcomes; one per platform. */
 export class RunSettlement {
-  /** Runs that ended here since the platform started. */
+  /** How many runs this process has ended, by state. */
   readonly ended = new Tally<FinalState>("success", "failure", "cancelled", "timeout");
   readonly #options: SettlementOptions;
   readonly #starts: Batcher<RunStart, boolean>;
@@ -95,7 +95,7 @@ export class RunSettlement {
 
   /**
    * Writes the consequences of the ending. False when this platform has lost the run, or stops
-   * before the database is back; nothing was written then.
+   * before a write has succeeded.
    */
   async end(
     work: RunWork,
@@ -113,6 +113,7 @@ export class RunSettlement {
       );
     const options = { ...writeRetry, clock, signal: this.stopping, onFailure };
     const isWritten = await retry(options, () => this.#write(work, outcome, facts.attempt));
+    // Without a successful write, `retry` gives undefined.
     return isWritten ?? false;
   }
 
@@ -126,6 +127,7 @@ export class RunSettlement {
     const { runId, epoch } = work;
     if (outcome.kind === "again") {
       const { delayMs, statusCode, reason, isCounted } = outcome;
+      // The number before this attempt stays if the attempt does not count.
       const countedAttempt = isCounted ? attempt : work.attempt;
       return this.#returns.add({
         runId,

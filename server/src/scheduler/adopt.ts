@@ -78,6 +78,7 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
  */
 export async function compareReplicas(parts: AdoptParts): Promise<void> {
   const { clock, driver, fleet, removal } = parts;
+  // Chosen before the driver lists its replicas: one that is created meanwhile may not be listed.
   const created = fleet.all().filter((replica) => !replica.isCreating);
   const listed = await driver.list();
   const listedIds = new Set(listed.map(({ replicaId }) => replicaId));

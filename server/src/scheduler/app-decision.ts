@@ -174,7 +174,7 @@ function withCalls(reading: AppReading, route: SchedulerRoute, live: ServedRelea
   };
 }
 
-/** The releases that should take calls, each with its share; the live one first. */
+/** The releases that should take calls, each with its share from 0 to 1; the live one first. */
 function targetsOf(
   { rollOut }: SchedulerRoute,
   live: ServedRelease,
@@ -205,7 +205,7 @@ function unservedReplicas(
       !servedIds.includes(replica.release.releaseId),
   );
   const stays = (replica: Replica): boolean => {
-    // A replica without that time begins to leave in this turn.
+    // A replica without `leavingSinceMs` begins to leave in this turn.
     const leavingSinceMs = replica.leavingSinceMs ?? nowMs;
     const isInTime = nowMs - leavingSinceMs < keptMs;
     const isRefused = replica.release.releaseId === refusedReleaseId;

@@ -84,7 +84,7 @@ export class AppReconciler {
     const isOutage = served.some(({ choice }) => !choice.ok && choice.why === "outage");
     const hasStarting = served.some((one) => one.replicas.some(isStarting));
     const isHeldUp = heldBack !== undefined && !isOutage && !hasStarting;
-    // What leaves may hold the very capacity that its successor needs.
+    // A leaving replica may hold the very capacity that its successor needs.
     if (isHeldUp)
       scaler.drainLeaving(leaving.replicas, { route, wanted: leaving.wanted - 1, endsMax: 1 });
     return heldBack;
@@ -122,7 +122,7 @@ function takeSettings({ live, rollOut }: SchedulerRoute, replicas: readonly Repl
 
 /**
  * Marks a replica of a served release as one in service: its hold and its trial are over. If its
- * release is replaced later, the time for which it may serve after that begins then.
+ * release is replaced later, the time for which the replica may still serve begins anew.
  */
 function takeIntoService(replica: Replica): void {
   replica.heldUntilMs = Number.NEGATIVE_INFINITY;

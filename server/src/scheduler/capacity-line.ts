@@ -1,6 +1,6 @@
 // The releases that wait for a pool with enough free capacity, in the order in which they get it:
-// protected releases come first, then those that have waited longer. Releases behind get nothing
-// that the first ones still need, so that none starves.
+// protected releases come first, then those that have waited longer. A release gets nothing that an
+// earlier one still needs, so that none starves.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
@@ -115,7 +115,7 @@ export class CapacityLine {
       .map(({ appId, wish }) => ({ appId, wish }));
   }
 
-  /** The entries in their order, without those that have lapsed. */
+  /** The entries in their order. Removes those that have lapsed. */
   #sorted(): Entry[] {
     if (this.#entries.size === 0) return [];
     const nowMs = this.#parts.clock.monotonicMs();

@@ -21,7 +21,8 @@ export type ScalingSettings = Pick<
 /** Results of earlier decisions on an app. Times are by `Clock.monotonicMs`. */
 export type LoadHistory = {
   /**
-   * Recommendations that may still matter, oldest first, each higher than all later ones; the last
+   * The recommended numbers of replicas (`count`) that may still matter, each with the time until
+   * which it was recommended. The oldest is first, and each is higher than all later ones; the last
    * is the current one.
    */
   readonly recommendations: readonly { readonly untilMs: number; readonly count: number }[];
@@ -174,7 +175,7 @@ function meanOf(
   if (start === undefined) return 0;
   const intervalMs = settings.evaluationIntervalSeconds * 1000;
   const knownMs = Math.max(knownMsMin, nowMs - history.knownFromMs);
-  // Before the first sample, as far as the load is known, there was none.
+  // In the known time before the first sample there was no load, so that time counts too.
   const spanMs = Math.max(nowMs - start.atMs, Math.min(intervalMs, knownMs));
   return (demand[total] - start[total]) / spanMs;
 }

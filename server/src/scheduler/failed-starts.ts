@@ -33,6 +33,7 @@ export class FailedStarts {
     const kind = failureKind(replica, end, { ...from, nowMs });
     if (endOrder === null && from.stateBefore === "ready") counters.crashes++;
     if (kind === undefined) return;
+    // A replica that had been ready started successfully, even if it counts as a failed start here.
     if (kind !== "crashed" && kind !== "by_call") counters.startFailures++;
     const state = states.get(appId);
     const { releaseId } = replica.release;
@@ -57,7 +58,10 @@ export class FailedStarts {
   }
 }
 
-/** The kind of failed start that an end counts as; undefined: it is no failed start. */
+/**
+ * The kind of failed start that an end counts as; undefined: it is no failed start. An end that the
+ * platform ordered is none, unless the start took too long.
+ */
 export function failureKind(
   { endOrder, readyAtMs }: Pick<Replica, "endOrder" | "readyAtMs">,
   end: Pick<ReplicaEnd, "isExternal">,

@@ -12,9 +12,9 @@ export type HealthEvents = {
   readonly onReady: () => void;
   /** Called after each check while the replica is not ready yet, with the reason. */
   readonly onNotReady: (reason: string) => void;
-  /** Called when the result of its ready check changes. */
+  /** Called when the result of the replica's ready check changes. */
   readonly onRouted: (isRouted: boolean) => void;
-  /** Called when its health check fails too often in a row; no checks follow. */
+  /** Called when the replica's health check fails too often in a row; no checks follow. */
   readonly onUnhealthy: (reason: string) => void;
 };
 
@@ -25,11 +25,11 @@ export type HealthEvents = {
 const readyPauses: Backoff = { firstMs: 5, factor: 2, msMax: 50, jitter: 0 };
 /** How long the pause of a slow start is, as a part of the time that the start has taken. */
 const slowShare = 1 / 10;
-/** The longest of these pauses. */
+/** The longest pause of a slow start. */
 const slowMsMax = 500;
 /** How long one ready check may take before the replica is ready. */
 const readyTimeoutMs = 2000;
-/** The default interval of Kubernetes liveness checks. */
+/** The interval of checks of a ready replica: the default of Kubernetes liveness checks. */
 const checkIntervalMs = 10_000;
 /** The interval after a failed check: shorter, since calls may wait for the replica. */
 const unroutedIntervalMs = 1000;
@@ -40,7 +40,7 @@ const failuresMax = 5;
 
 type Watch = {
   readonly checks: HealthChecks;
-  /** The replica has been ready before. */
+  /** True when the replica has been ready before. */
   readonly isReady: boolean;
   readonly events: HealthEvents;
   readonly probe: Probe;
@@ -66,7 +66,7 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
     let answer: ProbeAnswer = { ok: true };
     const attemptBeganMs = clock.monotonicMs();
     for (const endpoint of endpoints) {
-      // The health check of a ready server may take as long here as it may later.
+      // The health check may take as long here as it may once the replica is ready.
       const timeoutMs = endpoint === ready ? readyTimeoutMs : checkTimeoutMs;
       if (answer.ok) answer = await probe({ address, endpoint, timeoutMs, signal });
     }
@@ -87,6 +87,7 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
   return false;
 }
 
+/** Checks a ready replica; returns at once if its app has no health check. */
 async function checkRegularly({ checks, events, probe, clock, signal }: Watch): Promise<void> {
   const { ready, health: healthPath } = checks;
   if (healthPath === null) return;

@@ -25,6 +25,7 @@ export async function writeHeartbeats({
   const nowMs = clock.monotonicMs();
   const running: Replica[] = [];
   for (const { replicaId, state, isUnseen } of await driver.list()) {
+    // A replica that is listed as running but was never checked may have ended.
     if (state !== "running" || isUnseen === true) continue;
     const replica = fleet.get(replicaId);
     if (replica !== undefined && !replica.isCreating) running.push(replica);

@@ -8,9 +8,9 @@ import type { ReplicaId } from "#lib/ids.ts";
 export type PlannedReplica = {
   readonly replicaId: ReplicaId;
   readonly state: "starting" | "ready";
-  /** The app was restarted after this replica started, so it needs a replacement. */
+  /** True when the app was restarted after this replica started, which then needs a replacement. */
   readonly isOutdated: boolean;
-  /** The replica receives calls; false while its ready check fails. */
+  /** True when the replica may receive calls; false while its ready check fails. */
   readonly isRouted: boolean;
   /** Number of calls that the replica is working on. */
   readonly running: number;
@@ -38,6 +38,7 @@ export function plan(situation: {
   const current = replicas.filter((replica) => !replica.isOutdated);
   const replacedNow = replaced(outdated, current, desired);
   const missing = desired - replicas.length;
+  // How many replicas beyond the desired number stay when `replacedNow` are drained.
   const excess = replicas.length - desired - replacedNow.length;
   const replacements = replacementsNow(outdated, current, { desired, excess });
   const wanted = Math.max(missing, replacements);
@@ -83,9 +84,10 @@ function drainsOf(replicas: readonly PlannedReplica[], reason: string): ReplicaP
 
 /**
  * How many replacements may start now in a restart, beside the replicas that they will replace: a
- * quarter of the desired number, less those that are starting, or less `excess` if that is more.
- * `excess`, the number of replicas beyond the desired one, contains replacements that are ready but
- * get no calls, so that nothing was drained for them.
+ * quarter of the desired number, but at least one, minus the larger of two numbers. One is the
+ * number of replacements that are starting already; the other is `excess`, the number of replicas
+ * beyond the desired one. `excess` also contains replacements that are ready but get no calls, so
+ * that nothing was drained for them.
  */
 function replacementsNow(
   outdated: readonly PlannedReplica[],
@@ -110,6 +112,7 @@ function replaced(
 
 /** First the replicas that get no calls, then those with the fewest calls. */
 function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly PlannedReplica[] {
+  // 1 for a replica that gets calls, and 0 for any other.
   const isServing = ({ state, isRouted }: PlannedReplica): number =>
     Number(state === "ready" && isRouted);
   return replicas.toSorted(
@@ -119,7 +122,7 @@ function leastNeededFirst(replicas: readonly PlannedReplica[]): readonly Planned
 
 /**
  * Ready replicas beyond the desired number: first those whose ready check fails, then those with
- * the fewest calls, then the youngest. None is within a cooldown after it became ready.
+ * the fewest calls, then the youngest. A replica that became ready less than a cooldown ago stays.
  */
 function unneeded(
   current: readonly PlannedReplica[],

@@ -1,7 +1,8 @@
 // Chooses interruptible replicas to end for protected ones when no pool has enough free. Never
-// chooses a protected replica. Counts on replicas that are ending already, chooses no more than are
-// needed, and prefers those whose end disturbs the fewest calls. If several releases wait, a pool
-// may later be filled in another way than planned here, and one more replica may end. Pure.
+// chooses a protected replica. Counts on the resources of replicas that are ending already, chooses
+// no more replicas than are needed, and prefers those whose end disturbs the fewest calls. If
+// several releases wait, a pool may later be filled in another way than planned here, and one more
+// replica may end. Pure.
 import { choosePool, freeAfter, type FreePool, type PoolWish } from "#drivers/pools/choose-pool.ts";
 import type { Pool, PoolClaim } from "#drivers/pools/pool.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
@@ -11,9 +12,9 @@ export type ClaimingReplica = {
   readonly replicaId: ReplicaId;
   readonly appId: AppId;
   readonly claim: PoolClaim;
-  /** The replica is ending, so its claim will be free. */
+  /** True when the replica is ending, so that its claim will be free. */
   readonly isDraining: boolean;
-  /** The replica is the trial of a build: it is never reclaimed, whatever its tier. */
+  /** True for the trial of a build, which is never reclaimed, whatever its tier. */
   readonly isTrial: boolean;
   /** Number of calls that the replica is working on. */
   readonly running: number;
@@ -53,8 +54,8 @@ export function chooseReclaimed(situation: {
         .map(({ claim }) => claim);
       return choosePool(freeAfter(free, { ended, begun: settled }), wish, unsettled);
     };
-    // A claim that fits even beside the replicas that are still ending needs none of their
-    // capacity.
+    // If a claim fits beside all replicas, even those that are still ending, the release gets it
+    // whoever ends.
     const claimNow = fitAmong(replicas);
     const fit = (remaining: readonly ClaimingReplica[]): PoolClaim | null =>
       claimNow ?? fitAmong(remaining);

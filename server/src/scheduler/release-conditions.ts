@@ -1,5 +1,5 @@
-// Compares both releases of a roll-out as they are now: how their replicas serve, which the
-// scheduler knows, and how their calls end, which the proxy counts.
+// Reads the conditions of both releases of a roll-out as they are now: how their replicas serve,
+// which the scheduler knows, and how their calls end, which the proxy counts.
 import type { CallCounts, Conditions, ReleaseCondition } from "#deploy/worse.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { ReplicaView } from "./replica-view.ts";

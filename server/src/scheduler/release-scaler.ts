@@ -160,6 +160,7 @@ export class ReleaseScaler {
     );
     const replicasMax = Math.max(...maxima);
     const isRestarting = replicas.some((replica) => replica.restarts < restarts);
+    // How many replicas beyond the maximum an app may have while its calls move.
     const extra = countWhileMoving(replicasMax) - replicasMax;
     const max = replicasMax + (isRestarting ? 2 * extra : extra);
     // Replicas that are held for a trial or a promotion do not count.

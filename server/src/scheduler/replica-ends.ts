@@ -28,8 +28,8 @@ export type EndOfReplica = {
 };
 
 /**
- * How long a call waits for the end of its replica. An exit is known within milliseconds, on a busy
- * machine within a second, and of a container within a few seconds.
+ * How long a call waits for the end of its replica. The exit of a process is known within
+ * milliseconds, on a busy machine within a second; that of a container within a few seconds.
  */
 const endWaitMs = 5_000;
 /**
@@ -37,7 +37,7 @@ const endWaitMs = 5_000;
  * this long before.
  */
 const quoteAgeMsMax = 2_000;
-/** How many replicas are remembered, the latest ones. */
+/** How many replicas are remembered; beyond that, the least recently used one is forgotten. */
 const replicasMax = 1_000;
 /** How many broken calls per replica are remembered, and so how many runs get its last lines. */
 const runsMax = 1_000;

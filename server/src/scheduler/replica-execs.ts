@@ -11,7 +11,10 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 
-/** A command ends when nothing was sent or received for this long: ten times what proxies allow. */
+/**
+ * A command ends when nothing was sent or received for this long, which is far more than proxies
+ * usually allow.
+ */
 const idleMs = 30 * 60_000;
 /** A command ends after this time even if it is in use. */
 const totalMs = 4 * 3_600_000;
@@ -23,7 +26,7 @@ export type ExecWish = ExecCommand & { readonly replicaId: ReplicaId };
 
 /** A command that was started. */
 export type ExecSession = RunningExec & {
-  /** To be called for each byte that arrives at either end. */
+  /** To be called whenever bytes arrive, at either end. */
   noteUse(): void;
 };
 

@@ -171,7 +171,7 @@ export class ReplicaLifecycle {
       this.#watch.started(replica, event);
       return;
     }
-    // If the driver does not know when it ended, its usage counts until it was last seen.
+    // If the driver does not know when the replica ended, usage counts until it was last seen.
     this.#removal.remove(replica, { ...event, at: event.at ?? replica.seenAtMs });
   }
 
@@ -193,7 +193,7 @@ export class ReplicaLifecycle {
   /** The end of a replica that is gone, as the app's owner sees it. */
   #shownEnd(replica: Replica, end: ReplicaEnd): ReplicaEnd {
     this.ends.ended(replica, end);
-    // If it never became ready, a quote of its output always explains the failed start.
+    // If the replica never became ready, a quote of its output always explains the failed start.
     if (replica.readyAtMs === null) return end;
     return this.ends.shown(replica.replicaId, end, this.#hasCalls(replica));
   }

@@ -12,8 +12,8 @@ export interface LineStore {
   /** Resolves when the lines are stored. */
   append(lines: readonly LineOfApp[]): Promise<void>;
   /**
-   * Assigns to each of these runs the replica's last stored lines, from `since` on, that belong to
-   * no run.
+   * Assigns to each of these runs the replica's last stored lines that belong to no run. `since`:
+   * the time from which on lines count, in milliseconds since the epoch.
    */
   assignLast(
     replicaId: ReplicaId,

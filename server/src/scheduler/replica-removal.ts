@@ -41,11 +41,11 @@ export class ReplicaRemoval {
   }
 
   /** Removes a replica that is gone, unless it was removed before or the platform stops. */
-  remove(replica: Replica, driverEnd: ReplicaEnd): void {
+  remove(replica: Replica, knownEnd: ReplicaEnd): void {
     if (replica.state === "stopped" || this.#isStopped) return;
     const { counters, fleet, events, writer } = this.#parts;
     const stateBefore = replica.state;
-    const shown = events.onGone(replica, driverEnd);
+    const shown = events.onGone(replica, knownEnd);
     const end = stateBefore === "starting" ? withHint(shown, replica.hint) : shown;
     const reason = replica.endOrder?.reason ?? end.reason;
     replica.move("stopped");

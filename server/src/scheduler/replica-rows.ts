@@ -23,10 +23,13 @@ export type NewReplicaRow = Resources &
   Omit<StoredRelease, "settings" | "artifact"> & {
     readonly replicaId: ReplicaId;
     readonly backend: Keeper;
-    /** The replica is the trial of a release that takes no calls yet. */
+    /** True when the replica is the trial of a release that takes no calls yet. */
     readonly isTrial: boolean;
     readonly computeTier: AppSettings["computeTier"];
-    /** The provider and the region of the pool; null: the pool names none. */
+    /**
+     * The provider and the region of the pool, or what the app requested if the pool names none;
+     * null: the app did not request one either.
+     */
     readonly provider: string | null;
     readonly region: string | null;
     /** How often the app had been restarted when the replica started. */

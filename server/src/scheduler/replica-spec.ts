@@ -97,7 +97,7 @@ export function replicaSpec(
 
 type ReplicaIds = Pick<NewReplicaRow, "projectId" | "appId" | "releaseId" | "buildId">;
 
-/** The row from which usage is computed; provider and region are those of the pool. */
+/** The row from which usage is computed. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
   start: Omit<NewReplicaRow, keyof Resources | keyof ReplicaIds | "computeTier"> & {

@@ -80,7 +80,8 @@ export class ReplicaStarter {
     });
     // The trial sets another time once the replica is ready, or ends the replica.
     if (replica.isTrial) replica.heldUntilMs = Number.POSITIVE_INFINITY;
-    // The capacity is reserved at once, so that no other start gets it meanwhile.
+    // The capacity is reserved at once, so that no other start gets it meanwhile. Without a claim,
+    // the driver looks for capacity once more, and refuses the start when there is none.
     const claim = driver.pools.reserve(replica.replicaId, request, options.ahead);
     fleet.add(replica);
     counters.starts++;
@@ -112,6 +113,7 @@ export class ReplicaStarter {
     const { driver, backend, environmentOf, writer } = this.#parts;
     const { release, replicaId, restarts, isTrial } = replica;
     const { signal } = replica.abort;
+    // A pool for any provider or region names none: the row then has what the app requested.
     const pool = driver.pools.all.find(({ name }) => name === claim?.pool);
     const row = replicaRow(release, {
       replicaId,

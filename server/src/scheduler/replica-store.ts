@@ -1,5 +1,5 @@
-// Queries on replicas and their releases, and on the scheduler's state of apps that survives its
-// process.
+// Queries on replicas and their releases, and on the scaling state of apps, which the scheduler
+// stores so that its next process can go on from it.
 import { sql } from "kysely";
 import { hasReplicaEnded } from "#apps/app-removal-store.ts";
 import { withDefaults } from "#apps/settings.ts";
@@ -52,7 +52,10 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
       .execute();
   }
 
-  /** Updates the row of one replica, unless its state does not permit the change. Locks the row. */
+  /**
+   * Updates the row of one replica, unless the state of the row does not permit the change. Locks
+   * the row.
+   */
   async change(replicaId: ReplicaId, change: replicaRows.ReplicaChange): Promise<void> {
     await this.#db
       .updateTable("replicas")
@@ -125,9 +128,9 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   }
 
   /**
-   * Takes over the rows without an instance, and on a shared backend those of the installation's
-   * other instances. If an instance has stored no id of an installation, its own id counts as that
-   * id. Locks the rows.
+   * Takes over the rows without an instance, and on a shared backend also the rows of the
+   * installation's other instances. If an instance has stored no id of an installation, its own id
+   * counts as the id of one. Locks the rows that it takes over.
    */
   async #takeOver(backend: replicaRows.Backend): Promise<void> {
     const { instanceId, installationId, name, isShared } = backend;
@@ -149,7 +152,9 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
       .execute();
   }
 
-  /** Counts the replicas of other instances or drivers that have not stopped. No locks. */
+  /**
+   * Counts the replicas that have not stopped and belong to another instance or driver. No locks.
+   */
   async countOthers({ instanceId, name }: replicaRows.Backend): Promise<number> {
     const running = this.#db.selectFrom("replicas").where("stopped_at", "is", null);
     return await countRows(
@@ -164,7 +169,10 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
     return await this.#db.selectFrom("app_scaling").selectAll().execute();
   }
 
-  /** Writes some rows and removes others in one statement; skips apps that no longer exist. */
+  /**
+   * Writes the rows `changed` and deletes the rows of the apps `removed`, in one statement. Writes
+   * no rows for apps that no longer exist.
+   */
   async saveScaling(
     changed: readonly replicaRows.StoredScaling[],
     removed: readonly AppId[],
@@ -234,6 +242,7 @@ function columnsOf(change: replicaRows.ReplicaChange) {
   switch (change.kind) {
     case "started":
       return {
+        // The first report of the start counts.
         started_at: sql<Date>`coalesce(started_at, ${at})`,
         address: formatAddress(change.address),
       };
@@ -261,7 +270,10 @@ function columnsOf(change: replicaRows.ReplicaChange) {
   }
 }
 
-/** The state of a row that the query has selected because its replica has not stopped. */
+/**
+ * The state of a row that the query has selected because its replica has not stopped. `stopped`
+ * would be a bug, for which `never` throws.
+ */
 function aliveState(state: ReplicaState): Exclude<ReplicaState, "stopped"> {
   return state === "stopped" ? never(state as never) : state;
 }
@@ -273,7 +285,10 @@ export type AppOfReplica = {
   readonly name: string;
 };
 
-/** The app of each replica, by the replica's id; none for a deleted app. No order, no locks. */
+/**
+ * The app of each replica, by the replica's id; without replicas whose app is deleted. No order, no
+ * locks.
+ */
 export async function readAppsOf(
   db: Db,
   replicas: readonly ReplicaId[],
@@ -291,8 +306,9 @@ export async function readAppsOf(
 }
 
 /**
- * The step that deletes the rows of replicas that stopped before `before`: those of one app, or of
- * all apps if `appId` is undefined. A row that is not metered yet stays.
+ * The step that deletes the rows of replicas that stopped before `before`: replicas of the app
+ * `appId`, or of all apps if it is undefined. The row of a replica that started and is not metered
+ * yet stays.
  */
 export function stoppedReplicasStep(db: Db, before: Date, appId?: AppId): RemovalStep {
   const hasStopped = sql`stopped_at < ${before} and ${hasReplicaEnded}`;

@@ -7,9 +7,11 @@ import type { ReplicaUse, UsageReader, UsageSampler } from "./usage-sampler.ts";
 /** The use of each replica that could be measured. */
 export type ReplicaUses = ReadonlyMap<ReplicaId, ReplicaUse>;
 
-/** How long the driver may take to answer: somebody waits for it. */
+/**
+ * How long the driver may take to answer. The time is short because somebody waits for the result.
+ */
 const waitMs = 2_000;
-/** The longest time over which the mean of cores is taken. */
+/** The longest time over which the mean number of used cores is taken. */
 const meanMsMax = 60_000;
 
 export type UseOfReplicasOptions = Pick<Foundation, "clock" | "log"> & {
@@ -39,6 +41,7 @@ export class UseOfReplicas {
         return null;
       },
     );
+    // At the deadline, `withDeadline` rejects.
     const result = await withDeadline(clock, waitMs, reading).catch(() => null);
     return result ?? new Map();
   }

@@ -42,6 +42,7 @@ export type StartFailure = {
  * not get a byte of any call.
  */
 export function isTaken(address: Address): boolean {
+  // Without `isOwn`, no other program can listen there.
   return "port" in address && address.isOwn?.() === false;
 }
 
@@ -54,7 +55,7 @@ export type AppReplicas = {
   readonly ready: readonly ReadyReplica[];
   /** Why it is useless for calls to wait; undefined: it may help. */
   readonly failure: StartFailure | undefined;
-  /** One for each release that has ready replicas; absent: there is only one release. */
+  /** One for each release that has ready replicas; absent: at most one release has any. */
   readonly shares?: readonly ReleaseShare[] | undefined;
 };
 
@@ -67,12 +68,15 @@ export class ReplicaView {
   readonly #apps = new Map<AppId, AppReplicas>();
   readonly #listeners = new Set<Listener>();
 
-  /** Replicas that take calls, oldest first. A frozen array, replaced only on changes. */
+  /** Replicas that take calls, oldest first. The array is frozen, and replaced only on changes. */
   ready(appId: AppId): readonly ReadyReplica[] {
     return this.#apps.get(appId)?.ready ?? noReplicas;
   }
 
-  /** How calls are divided between releases; null: there is only one. Replaced only on changes. */
+  /**
+   * How calls are divided between releases; null: at most one release has ready replicas. The array
+   * is replaced only on changes.
+   */
   shares(appId: AppId): readonly ReleaseShare[] | null {
     return this.#apps.get(appId)?.shares ?? null;
   }
@@ -81,6 +85,7 @@ export class ReplicaView {
   weightOf(appId: AppId, releaseId: ReleaseId): number {
     const shares = this.shares(appId);
     if (shares !== null) return shares.find((share) => share.releaseId === releaseId)?.weight ?? 0;
+    // Without shares, all ready replicas are of one release.
     return this.ready(appId)[0]?.releaseId === releaseId ? 1 : 0;
   }
 
@@ -106,8 +111,8 @@ export class ReplicaView {
   }
 
   /**
-   * Sets the current view of an app; notifies listeners only about changes. Only the scheduler
-   * calls it.
+   * Sets the current view of an app; notifies listeners only if it differs from the previous view.
+   * Only the scheduler calls `put`.
    */
   put(appId: AppId, next: AppReplicas): void {
     const previous = this.#apps.get(appId);
@@ -116,6 +121,7 @@ export class ReplicaView {
     const isSameDivision = isSameShares(previous?.shares, next.shares);
     if (isSameReady && isSameDivision && isSameFailure(previous?.failure, next.failure)) return;
     if (next.ready.length === 0 && next.failure === undefined) {
+      // An app without an entry reads the same as this view.
       this.#apps.delete(appId);
     } else {
       // Readers compare the array itself, so it stays the same without a change.

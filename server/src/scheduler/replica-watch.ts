@@ -24,7 +24,7 @@ type WatchParts = Pick<Foundation, "clock"> & {
   /** Called when the replicas of an app have changed, or the calls that they can take. */
   readonly onChange: (appId: AppId) => void;
   readonly onReady: (replica: Replica) => void;
-  /** Called with a line of the platform for the log of a replica. */
+  /** Called with a line that the platform adds to the log of a replica. */
   readonly onNotice: (replica: Replica, text: string) => void;
 };
 
@@ -111,7 +111,10 @@ export class ReplicaWatch {
     onReady(replica);
   }
 
-  /** Ends a replica after `afterMs` for the reason of `reasonNow`, unless that is null. */
+  /**
+   * Calls `reasonNow` after `afterMs`, and ends the replica for the reason that it returns, unless
+   * that is null.
+   */
   #endAfter(
     replica: Replica,
     afterMs: number,
@@ -129,11 +132,15 @@ export class ReplicaWatch {
     replica.abort.signal.addEventListener("abort", cancel, { once: true });
   }
 
-  /** The reason at the deadline, for the app's owner; null: the replica is no longer starting. */
+  /**
+   * Why the replica is not ready at the deadline, for the app's owner; null: the replica is no
+   * longer starting.
+   */
   async #reasonNotReady(replica: Replica): Promise<string | null> {
     if (replica.state !== "starting") return null;
     const { driver, clock } = this.#parts;
     const isCortex = replica.settings.runtime === "cortex";
+    // Cortex is ready as soon as it has imported `main.py`.
     const detail = isCortex ? "Its main.py was still being imported." : replica.notReady;
     const unreached = await reasonUnreached(replica, { driver, clock });
     if (replica.state !== "starting") return null;
@@ -142,7 +149,7 @@ export class ReplicaWatch {
   }
 }
 
-/** A time in words: in minutes if it is a whole number of them. */
+/** A time in words: in minutes if it is a whole number of minutes, else in seconds. */
 function timeText(seconds: number): string {
   if (seconds % 60 !== 0) return `${seconds} seconds`;
   return seconds === 60 ? "1 minute" : `${seconds / 60} minutes`;

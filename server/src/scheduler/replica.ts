@@ -1,6 +1,6 @@
-// The scheduler's in-memory record of one replica, and the collection of all. Its state moves only
-// by the table of `replica-state.ts`. Times are by `Clock.monotonicMs`, unless a comment says that
-// they are since the epoch.
+// The scheduler's in-memory record of one replica, and the collection of these records. The state
+// of a replica moves only by the table of `replica-state.ts`. Times are by `Clock.monotonicMs`,
+// unless a comment says that they are since the epoch.
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { Address, ErrorQuote } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
@@ -12,14 +12,20 @@ import type { ReadyReplica } from "./replica-view.ts";
 /** The release of a replica, as known before its artifact is read. */
 export type ReplicaRelease = Omit<StoredRelease, "artifact">;
 
-/** How long before its forced end a replica is told, so that calls such as WebSockets can end. */
+/**
+ * How long before its forced end a replica is told that it must end, so that calls such as
+ * WebSockets can end first.
+ */
 const noticeMs = 30_000;
 
 /** How a replica ended. */
 export type ReplicaEnd = {
   /** A sentence for the app's owner. */
   readonly reason: string;
-  /** What the reason quotes of the app; undefined: nothing. As in `ReplicaEvent`. */
+  /**
+   * What the reason quotes of the app's output, as the driver's `ReplicaEvent` reports it;
+   * undefined: nothing.
+   */
   readonly quote?: ErrorQuote | undefined;
   /** Null: it is not known. */
   readonly exitCode: number | null;
@@ -51,11 +57,11 @@ export class Replica {
   isTrial: boolean;
   /** Aborts its start, its probes and its deadline. */
   readonly abort = new AbortController();
-  /** False while the ready check of a ready replica fails: then it gets no calls. */
+  /** False while the ready check of a ready replica fails; it gets no calls while this is false. */
   isRouted = true;
   /**
-   * When it was last seen running, in milliseconds since the epoch. If nobody observes its end,
-   * its usage counts until then.
+   * When it was last seen running, in milliseconds since the epoch. If nobody observes its end, its
+   * usage counts until this time.
    */
   seenAtMs: number;
   /**
@@ -88,9 +94,12 @@ export class Replica {
   hint: string | null = null;
   /** Why the last ready check failed, in a sentence; null: it has not been checked. */
   notReady: string | null = null;
-  /** Until then it must not be ended: it is a trial, or waits for the promotion of its release. */
+  /**
+   * The time until which it must not be ended, because it is a trial or waits for the promotion of
+   * its release.
+   */
   heldUntilMs = Number.NEGATIVE_INFINITY;
-  /** Since when it serves only until its successors can; null: its release is served. */
+  /** Since when it serves only until its successors can; null: it does not leave. */
   leavingSinceMs: number | null = null;
   readonly #createdAtMs: number;
   #state: ReplicaState;

@@ -15,8 +15,9 @@ export type SchedulerRetentionSettings = {
 };
 
 /**
- * How much longer the rows of replicas are kept. A replica may stop before its last run ends: the
- * run then waits for another replica, for half a day at most.
+ * How much longer the rows of replicas are kept than the runs, calls and charts that name them. A
+ * replica may stop before its last run ends: the run then waits for another replica, for half a day
+ * at most.
  */
 const spareDays = 1;
 

@@ -26,7 +26,7 @@ export class RowWriter {
   readonly #rows: WrittenRows;
   readonly #clock: Clock;
   readonly #log: Log;
-  /** Resolves when all writes of the replica so far are done. */
+  /** For each replica, a promise that resolves when all its writes so far are done. */
   readonly #chains = new Map<ReplicaId, Promise<void>>();
   readonly #abort = new AbortController();
 
@@ -51,7 +51,7 @@ export class RowWriter {
   }
 
   /**
-   * Writes the change after all earlier ones of the replica. Resolves when it is stored, or
+   * Writes the change after all earlier changes of the replica. Resolves when it is stored, or
    * abandoned by `stop`.
    */
   change(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {

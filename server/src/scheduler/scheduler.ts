@@ -36,8 +36,8 @@ export type SchedulerParts = ReplicaParts & {
 /** How often all apps have a turn, for cooldowns and drains; urgent turns come by nudges. */
 const turnIntervalMs = 1000;
 /**
- * How often replicas are compared with what the driver runs. That finds what no event reported,
- * such as a start just before the platform was killed.
+ * How often replicas are compared with what the driver runs. The comparison finds what no event
+ * reported, such as a start just before the platform was killed.
  */
 const compareIntervalMs = 30_000;
 /** How often the state of scaling is saved; a kill of the platform loses what changed since. */
@@ -183,9 +183,7 @@ export class Scheduler implements TrialStarter {
     return this.#trials.run(release, options);
   }
 
-  /**
-   * Kills a replica that works on a run which was cancelled and cannot be stopped in another way.
-   */
+  /** Kills a replica that works on a cancelled run which cannot be stopped in another way. */
   endStuck(replicaId: ReplicaId): void {
     const { fleet, drain } = this.#replicas;
     const replica = fleet.get(replicaId);
@@ -194,8 +192,8 @@ export class Scheduler implements TrialStarter {
 
   /**
    * Reports a call that broke off on its replica. Resolves with the reason why the replica has
-   * ended; its last lines then belong to the call's run. Null: the replica does not end within a
-   * moment, or within `waitMs`. May be called again for the same call. Never rejects.
+   * ended; the last lines of its log then belong to the call's run. Null: the replica does not end
+   * within a moment, or within `waitMs`. May be called again for the same call. Never rejects.
    */
   brokeOff(call: BrokenCall, waitMs?: number): Promise<EndOfReplica | null> {
     return this.#replicas.ends.brokeOff(call, waitMs);

@@ -7,7 +7,7 @@ import type { Replica } from "./replica.ts";
 import type { AppReplicas, StartFailure } from "./replica-view.ts";
 import { isOver, startsAllowed, type StartRecord } from "./start-record.ts";
 
-/** How well the replicas of a release serve. */
+/** How well the replicas of a release serve: its condition without the counts of its calls. */
 export type ReleaseService = Omit<ReleaseCondition, keyof CallCounts>;
 
 /**
@@ -39,6 +39,7 @@ export function currentStarts(
   nowMs: number,
 ): StartRecord | undefined {
   if (record === undefined || releaseId === undefined) return undefined;
+  // When each serving replica of the release became ready.
   const readyAtMs = serving
     .filter((replica) => isOf(replica, { releaseId }))
     .flatMap((replica) => replica.readyAtMs ?? []);
@@ -54,7 +55,7 @@ export function viewOf(facts: {
   readonly replicas: readonly Replica[];
   /** The share of the calls that each served release gets. */
   readonly weights: ReadonlyMap<ReleaseId, number>;
-  /** Replicas of other releases that serve until their successors do. */
+  /** Replicas of other releases that serve until their successors serve. */
   readonly leaving: readonly Replica[];
   /** The share of the calls that the leaving replicas get together. */
   readonly weightLeft: number;

@@ -18,15 +18,20 @@ export type Party = {
 /** A party's share of the calls now (`weight`), and how many replicas it should have (`wanted`). */
 export type Division = { readonly weight: number; readonly wanted: number };
 
-/** Smaller differences come only from binary fractions. */
+/** Differences smaller than this are rounding errors of floating-point arithmetic. */
 const epsilon = 1e-9;
 
-/** Divides the calls. One result for each party, in their order; the weights sum to 1. */
+/**
+ * Divides the calls. Returns one result for each party, in the order of `parties`; the weights sum
+ * to 1.
+ */
 export function divide(parties: readonly Party[]): Division[] {
+  // For each party, the share of the calls that its replicas can carry.
   const carried = parties.map(carriedBy);
   // The rest goes to parties with replicas to spare, or else to all with replicas.
   const rest = Math.max(0, 1 - sumOf(carried));
-  // How many replicas a party has beyond those that the calls it carries need.
+  // How many replicas a party has beyond those that the calls it carries need. Each list has an
+  // element for each party, so `?? 0` only satisfies the compiler.
   const spare = parties.map(({ needed, ready }, index) =>
     Math.max(0, ready - needed * (carried[index] ?? 0)),
   );
@@ -38,14 +43,14 @@ export function divide(parties: readonly Party[]): Division[] {
     if (spareSum > epsilon) shareOfRest = (spare[index] ?? 0) / spareSum;
     else if (readySum > 0) shareOfRest = ready / readySum;
     const weight = (carried[index] ?? 0) + rest * shareOfRest;
-    // For a leaving party this rounds down, so that its last replica does not occupy the slot that
-    // its successor needs.
+    // For a leaving party the number is rounded down, so that its last replica does not occupy the
+    // slot that its successor needs.
     const neededNow = target === 0 ? Math.floor(needed * rest + epsilon) : ceil(needed * weight);
     return { weight, wanted: Math.max(neededNow, ceil(needed * target)) };
   });
 }
 
-/** The part of its target that the party's replicas can carry. */
+/** How much of its target share the party's replicas can carry, as a share of all calls. */
 function carriedBy({ target, needed, ready }: Party): number {
   if (ready === 0) return 0;
   const neededForTarget = Math.max(1, ceil(needed * target));
@@ -54,7 +59,7 @@ function carriedBy({ target, needed, ready }: Party): number {
 
 /**
  * How many replicas of all releases of an app may start or serve while calls move from one to
- * another: a quarter more than the maximum, as during a restart.
+ * another: a quarter more than the maximum, and at least one more, as during a restart.
  */
 export function countWhileMoving(replicasMax: number): number {
   return replicasMax + Math.max(1, Math.floor(replicasMax / 4));

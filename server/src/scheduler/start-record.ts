@@ -11,7 +11,7 @@ export type StartRecord = {
   readonly failures: number;
   /** When the latest failure was noticed. */
   readonly failedAtMs: number;
-  /** Until then nothing is started. */
+  /** Nothing is started before this time. */
   readonly retryAtMs: number;
   readonly reason: string;
   /** Calls get the reason instead of waiting for another attempt. */
@@ -31,9 +31,10 @@ export type Failure = {
   readonly atMs: number;
   readonly reason: string;
   /**
-   * `crashed`: the replica was ready, but only briefly. `by_call`: the same, while calls ran on it.
-   * `external`: the backend lacked resources, or the replica was ended from outside; the release is
-   * not to blame.
+   * `exited`: the replica ended before it was ready. `timeout`: it did not become ready in time.
+   * `crashed`: it was ready, but only briefly. `by_call`: it was ready only briefly, and calls ran
+   * on it when it ended. `external`: the backend lacked resources, or the replica was ended from
+   * outside; the release is not to blame.
    */
   readonly kind: "exited" | "timeout" | "crashed" | "by_call" | "external";
   /** The driver refused the start; see `StartRecord`. */
@@ -66,7 +67,7 @@ export function recordFailure(
   random: number,
 ): StartRecord {
   const earlier = record?.releaseId === failure.releaseId ? record : undefined;
-  // This start was already going on when another one failed, so both count as one failure.
+  // This start was already going on when another start failed, so both count as one failure.
   if (earlier !== undefined && failure.beganAtMs < earlier.failedAtMs) return earlier;
   const { releaseId, atMs, reason, isRefused } = failure;
   if (failure.kind === "external") {
@@ -84,7 +85,8 @@ export function recordFailure(
     return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
   }
   const failures = (earlier?.failures ?? 0) + 1;
-  // The first crash after readiness is most likely caused by a call; its successor must not wait.
+  // The first crash after readiness is most likely caused by a call; the successor of the replica
+  // must not wait.
   const isFirstCrash = failure.kind === "crashed" && failures === 1;
   const waitMs = isFirstCrash ? 0 : backoffMs(policy, failures, random);
   return {
@@ -94,14 +96,15 @@ export function recordFailure(
     retryAtMs: atMs + waitMs,
     reason,
     isRefused,
-    // One failed start may be bad luck, so calls wait for the next one; after a timeout they do
-    // not.
+    // One failed start may be bad luck, so calls wait for the next start; after a timeout they do
+    // not wait.
     isShown: failures >= 2 || failure.kind === "timeout",
   };
 }
 
 /**
- * How many starts may run concurrently now: none while waiting, one after a failure, else `max`.
+ * How many starts may be added now: `max` without a record; with one, none before `retryAtMs` or
+ * while another start goes on, and otherwise one.
  */
 export function startsAllowed(
   record: StartRecord | undefined,

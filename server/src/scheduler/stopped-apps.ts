@@ -17,8 +17,8 @@ export function stopOfPerson({ isStopped, projectId, appName }: AppRoute): Fault
 }
 
 /**
- * An allowance that also stops the apps that a person has stopped. Their reason comes before that
- * of a budget, since a person has to act first.
+ * An allowance that also stops the apps that a person has stopped. If a budget has stopped the same
+ * app, the person's stop is the reason given, since nothing helps until a person starts the app.
  */
 export function withStoppedApps(allowance: Allowance, routes: Pick<Routes, "byAppId">): Allowance {
   return {

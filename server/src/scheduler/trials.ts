@@ -54,10 +54,11 @@ export class Trials {
       const kind = choice.why === "never" ? "impossible" : "no_capacity";
       return { ok: false, kind, reason: choice.reason };
     }
+    // What the releases before this one in the line need; the start leaves it free.
     const ahead = line.ahead(release);
     line.leave(release.releaseId);
     // A deployment may have one replica beyond the project's limit; otherwise nobody could deploy
-    // at the limit.
+    // at the limit. So only what can never fit is refused.
     const limits = this.#parts.allowance.limitsOf(release.projectId);
     const reason = neverFits(limits, choice.request.gpuCount);
     if (reason !== undefined) return { ok: false, kind: "impossible", reason };
@@ -71,7 +72,7 @@ export class Trials {
     const { onLine, signal } = options;
     const trial: Trial = { settle: outcome.resolve, signal, ended: null };
     this.#byReplica.set(replica.replicaId, trial);
-    // Both end with this function.
+    // `using` ends both when this function returns.
     using _lines = lines.follow(replica.replicaId, onLine);
     using _cancel = addAbortListener(signal, () => {
       if (trial.ended !== null) {

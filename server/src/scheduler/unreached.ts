@@ -1,6 +1,6 @@
-// Notices that a starting replica listens at another address than the one that the platform calls,
-// long before the deadline of its start. `ReplicaWatch` then adds a line to the replica's log
-// within seconds. The start goes on, since a server may open the port of its metrics first.
+// Notices, long before the deadline of a start, that the starting replica does not listen at the
+// address that the platform calls. `ReplicaWatch` then adds a line to the replica's log within
+// seconds. The start goes on, since a server may open the port of its metrics first.
 import type { Driver } from "#drivers/driver.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -9,7 +9,10 @@ import type { Replica } from "./replica.ts";
 
 /** How long a driver may take to find out where a replica listens. */
 const searchMsMax = 5000;
-/** The pauses between searches: for each search, docker runs a program in the container. */
+/**
+ * The pauses between searches. They grow, because each search of the docker driver runs a program
+ * in the container.
+ */
 const pauses: Backoff = { firstMs: 1000, factor: 2, msMax: 10_000, jitter: 0 };
 /** The pause before a result is confirmed: many servers open a second port soon after the first. */
 const confirmMs = 2000;
@@ -45,6 +48,7 @@ export async function watchUnreached(
   for (let attempt = 1; isStarting(replica); attempt++) {
     // The pauses have no jitter, so the random number 0.5 does not matter.
     const pauseMs = previous === null ? backoffMs(pauses, attempt, 0.5) : confirmMs;
+    // An abort ends the pause; the next line then returns.
     await parts.clock.sleep(pauseMs, signal).catch(() => undefined);
     if (!isStarting(replica)) return;
     const reason = await reasonUnreached(replica, parts);

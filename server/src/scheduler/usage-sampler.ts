@@ -1,11 +1,14 @@
 // Measures what all replicas use, for scaling, charts, metrics and the API. Asks the driver only
-// when one of them reads, and at most every two seconds.
+// when a reader asks for it, and at most every two seconds.
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 
 export type ReplicaUse = ReplicaUsage & {
-  /** The mean since the reader's previous answer; null when that answer lacks the replica. */
+  /**
+   * The mean since the reader's previous answer; null when that answer lacks the replica or is
+   * older than the reader's `meanMsMax`.
+   */
   readonly cpuCores: number | null;
 };
 
@@ -18,7 +21,7 @@ export type MeasuredUses = {
 
 type Sample = { readonly atMs: number; readonly usage: ReadonlyMap<ReplicaId, ReplicaUsage> };
 
-/** How long readers share a sample; so a mean of cores covers at least this time. */
+/** How long readers share a sample. A mean of cores therefore covers at least this time. */
 const freshMs = 2_000;
 
 export type UsageSamplerParts = {
@@ -30,7 +33,7 @@ export type UsageSamplerParts = {
 export class UsageSampler {
   readonly #parts: UsageSamplerParts;
   #latest: Sample | undefined;
-  /** The measurement in progress, which all that read meanwhile wait for. */
+  /** The measurement in progress. Everybody who reads while it goes on waits for it. */
   #measuring: Promise<Sample> | undefined;
 
   constructor(parts: UsageSamplerParts) {
@@ -38,8 +41,8 @@ export class UsageSampler {
   }
 
   /**
-   * A reader, whose means cover the time since its own previous answer. When that is older than
-   * `meanMsMax`, there is no mean.
+   * A reader, whose means cover the time since its own previous answer. When the previous answer is
+   * older than `meanMsMax`, there is no mean.
    */
   reader(meanMsMax = Infinity): UsageReader {
     return new UsageReader(() => this.#sample(), meanMsMax);
@@ -85,6 +88,7 @@ export class UsageReader {
     const sample = await this.#sample();
     const last = this.#last;
     if (last?.sample === sample) return last.answer;
+    // Without a previous answer, the time since then is infinite.
     const sinceMs = sample.atMs - (last?.sample.atMs ?? -Infinity);
     const before = sinceMs <= this.#meanMsMax ? last?.sample.usage : undefined;
     const uses = new Map<ReplicaId, ReplicaUse>();
@@ -98,7 +102,7 @@ export class UsageReader {
   }
 }
 
-/** The cores that a replica used between two measurements; null without the earlier one. */
+/** The cores that a replica used between two measurements; null without the earlier measurement. */
 function coresOf(
   now: ReplicaUsage,
   before: ReplicaUsage | undefined,

@@ -6,33 +6,42 @@ import { readRows, type Db, type Tx } from "#store/database.ts";
 import { rowsWhere } from "#store/older-rows.ts";
 
 /**
- * How long the step of a stored row is, in seconds, and how long the row is kept, in days.
- * Rows of minutes are kept for an hour more than a day, so that a request for the last 24 hours
- * finds them all.
+ * How long the step of a stored row is, in seconds, and how long the row is kept, in days. The rows
+ * of minutes are kept for an hour more than a day, so that a request for the last 24 hours finds
+ * them all.
  */
 const minutes = { step: 60, days: 25 / 24 } as const;
 const quarters = { step: 900, days: 30 } as const;
 /** How far back charts go, in days. */
 export const chartDays = quarters.days;
 
-/** One measurement of an app or of a replica. */
+/**
+ * One measurement of an app or of a replica. In the row of a replica, the numbers of replicas and
+ * calls are 0, and `durations` is null.
+ */
 export type UseSample = {
   readonly appId: AppId;
-  /** Empty: the app, with all its replicas that have no row of their own. */
+  /**
+   * Empty: the row of the app, with the cores, memory and GPUs of all its replicas that have no row
+   * of their own.
+   */
   readonly replicaId: ReplicaId | "";
   readonly cores: number;
   readonly memoryBytes: number;
   /** From 0 to 1; null: it has no GPU, or it was not measured. */
   readonly gpu: number | null;
-  /** The number of running replicas. */
+  /** The number of replicas that have not stopped. */
   readonly running: number;
-  /** The number of running replicas that are ready. */
+  /** The number of replicas that are ready. */
   readonly ready: number;
   /** Calls received since the previous measurement. */
   readonly requests: number;
   /** Calls that ended with a failure since the previous measurement. */
   readonly failures: number;
-  /** How many calls that ended since then are in each bucket of durations; null: not counted. */
+  /**
+   * How many calls that ended since the previous measurement are in each bucket of durations; null:
+   * not counted.
+   */
   readonly durations: readonly number[] | null;
 };
 
@@ -60,6 +69,7 @@ export async function addUses(db: Db, samples: readonly UseSample[], atMs: numbe
 /** The rows hold sums, from which `readUses` makes means. */
 async function addInTx(tx: Tx, samples: readonly UseSample[], atMs: number): Promise<void> {
   for (const { step } of [minutes, quarters]) {
+    // The start of the step.
     const at = new Date(atMs - (atMs % (step * 1000)));
     await sql`
       insert into app_uses (app_id, step_seconds, at, replica_id, samples,
@@ -90,7 +100,7 @@ async function addInTx(tx: Tx, samples: readonly UseSample[], atMs: number): Pro
 
 /**
  * The points of a chart, ordered by time: of the app and of the replica `replicaId`, or of all
- * replicas if that is null. Reads the rows of minutes or of quarters of an hour. No locks.
+ * replicas if `replicaId` is null. Reads the rows of minutes or of quarters of an hour. No locks.
  */
 export async function readUses(
   db: Db,
@@ -129,7 +139,10 @@ export async function readStarts(
   return new Map(rows.map(({ at, starts }) => [at, starts]));
 }
 
-/** Steps that remove rows that are too old. `daysAgo` gives the time so many days before now. */
+/**
+ * Steps that remove rows that are too old. `daysAgo` gives the time that is the given number of
+ * days before now.
+ */
 export function useRemovalSteps(db: Db, daysAgo: (days: number) => Date): RemovalStep[] {
   return [minutes, quarters].map(({ step, days }) =>
     rowsWhere(db, {

@@ -9,7 +9,8 @@ import * as store from "./use-history-store.ts";
 
 const measureEveryMs = 60_000;
 /**
- * How many replicas of an app, the oldest first, have rows of their own; a chart shows fewer lines.
+ * How many replicas of an app, the oldest first, have rows of their own. A chart with more lines
+ * would be hard to read.
  */
 const replicasMax = 20;
 /** How many rows one statement writes. */
@@ -23,7 +24,10 @@ const dayMs = 24 * hourMs;
  * lowest resolution allows.
  */
 const steps = [1, 5, 15, 30, 60, 180, 360];
-/** How many points a chart may have; a high one has a point for each minute of a day. */
+/**
+ * How many points a chart may have; at the resolution `high`, a chart has a point for each minute
+ * of a day.
+ */
 const pointsMax = { medium: 130, high: 1_500 } as const;
 
 export type UseHistoryParts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & {
@@ -48,7 +52,7 @@ export type UseQuery = {
   readonly from: number | null;
   /** Milliseconds since the epoch; null: now. */
   readonly to: number | null;
-  /** The only replica whose points are wanted besides those of the app; null: all replicas. */
+  /** The only replica whose points are wanted besides the points of the app; null: all replicas. */
   readonly replicaId: ReplicaId | null;
   readonly resolution: keyof typeof pointsMax;
 };
@@ -121,7 +125,8 @@ export class UseHistory {
 
   /**
    * The rows of an app: one for each of its oldest replicas, and one for the app. The row of the
-   * app has all calls, but cores, memory and GPUs only of the replicas without a row.
+   * app has all calls, but cores, memory and GPUs only of the replicas without a row. `counts` has
+   * the order of `#counted`.
    */
   #samples(
     appId: AppId,
@@ -159,12 +164,14 @@ export class UseHistory {
     const now = clock.now();
     const toMs = Math.min(query.to ?? now, now);
     const requestedFromMs = Math.max(query.from ?? toMs - hourMs, now - store.chartDays * dayMs);
-    // Rows of minutes are kept for little more than a day.
+    // Rows of minutes are kept for little more than a day, and rows of quarters for a month.
     const rows = requestedFromMs < now - dayMs ? "quarters" : "minutes";
     const stepMs = stepOf(Math.max(0, toMs - requestedFromMs), {
+      // A step of the chart cannot be shorter than a step of the rows.
       minutesMin: rows === "quarters" ? 15 : 1,
       pointsMax: pointsMax[query.resolution],
     });
+    // A chart begins at the start of a step.
     const fromMs = requestedFromMs - (requestedFromMs % stepMs);
     if (fromMs >= toMs) return { fromMs, toMs, stepMs, points: [], starts: new Map() };
     const { replicaId } = query;
@@ -194,7 +201,10 @@ function useOf(
   };
 }
 
-/** How much the counters have grown. When one is lower than before, all began anew at zero. */
+/**
+ * How much the counters have grown. When one counter is lower than before, all of them began anew
+ * at zero.
+ */
 function countsSince(before: readonly number[], now: readonly number[]): readonly number[] {
   const counts = now.map((count, index) => count - (before[index] ?? 0));
   return counts.some((count) => count < 0) ? now : counts;

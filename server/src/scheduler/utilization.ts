@@ -1,6 +1,6 @@
 // Measures how much processor time and memory all replicas of an app use together, for apps that
-// scale by it. It measures periodically, and takes the mean over the app's evaluation interval. The
-// sum over all replicas does not change when their number does.
+// scale by one of the two. Measures periodically, and takes the mean over the app's evaluation
+// interval. The sum over all replicas does not change when their number does.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Fleet, Replica } from "./replica.ts";
@@ -43,8 +43,8 @@ export class Utilization {
   readonly #parts: UtilizationParts;
   readonly #reader: UsageReader;
   /**
-   * Replicas that were ready at the previous measurement. Only their cores count at the next one,
-   * since what a replica used until it was ready is no load.
+   * Replicas that were ready at the previous measurement. Only their cores count at the next
+   * measurement, since what a replica used until it was ready is no load.
    */
   #measured = new Set<ReplicaId>();
   /** The periods within each app's evaluation interval, oldest first. */
@@ -60,12 +60,13 @@ export class Utilization {
     const { fleet, routes } = this.#parts;
     const settingsOf = (appId: AppId): AppSettings | undefined =>
       routes.byAppId(appId)?.live?.settings;
-    const wanted = fleet
+    const toMeasure = fleet
       .all()
       .filter(({ state, appId }) => state === "ready" && isMeasured(settingsOf(appId)));
     const periods = new Map<AppId, readonly Period[]>();
-    const measured = wanted.length === 0 ? nothingMeasured : await this.#reader.read();
-    for (const [appId, replicas] of Map.groupBy(wanted, (replica) => replica.appId)) {
+    const measured = toMeasure.length === 0 ? nothingMeasured : await this.#reader.read();
+    for (const [appId, replicas] of Map.groupBy(toMeasure, (replica) => replica.appId)) {
+      // The route may have gone since `toMeasure`; then no earlier period counts.
       const intervalSeconds = settingsOf(appId)?.evaluationIntervalSeconds ?? 0;
       const fromMs = measured.atMs - intervalSeconds * 1000;
       const known = this.#periods.get(appId) ?? [];
@@ -74,13 +75,14 @@ export class Utilization {
       periods.set(appId, period === null ? earlier : [...earlier, period]);
     }
     this.#periods = periods;
-    const wantedIds = wanted.map(({ replicaId }) => replicaId);
-    this.#measured = new Set(wantedIds.filter((replicaId) => measured.uses.has(replicaId)));
+    const replicaIds = toMeasure.map(({ replicaId }) => replicaId);
+    this.#measured = new Set(replicaIds.filter((replicaId) => measured.uses.has(replicaId)));
   }
 
   /**
-   * The period since the previous measurement. Replicas that could not be measured count as the
-   * mean of the others. Null: nothing was measured.
+   * The period that ended with this measurement; `sinceMs` is when the previous period ended.
+   * Replicas that could not be measured count as the mean of the others. Null: nothing was
+   * measured.
    */
   #period(
     replicas: readonly Replica[],
@@ -92,18 +94,18 @@ export class Utilization {
       .filter(({ replicaId }) => this.#measured.has(replicaId))
       .flatMap(({ replicaId }) => uses.get(replicaId)?.cpuCores ?? []);
     if (bytes.length === 0) return null;
-    const all = replicas.length;
+    const total = replicas.length;
     return {
       atMs,
       ms: atMs - sinceMs,
-      cores: cores.length === 0 ? null : mean(cores) * all,
-      bytes: mean(bytes) * all,
+      cores: cores.length === 0 ? null : mean(cores) * total,
+      bytes: mean(bytes) * total,
     };
   }
 
   /**
    * The usage of the app that has these replicas. Null: nothing was measured yet, or not for long
-   * enough, or the app does not scale by it.
+   * enough, or the app does not scale by usage.
    */
   of(replicas: readonly Replica[], settings: AppSettings): MeasuredLoad | null {
     const ready = replicas.filter(({ state }) => state === "ready");

@@ -1,4 +1,4 @@
-// One attempt of a delivery: signs, posts and judges it. Returns the result as data, which
+// One attempt of a delivery: signs and posts it, and judges the answer. Returns the result, which
 // `in-flight.ts` stores.
 import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -72,15 +72,15 @@ async function send(
   try {
     return await client.post(url, { headers, body, timeoutMs, answerBytesMax });
   } catch (error) {
-    // This is a bug. It counts as a failed attempt, so that the schedule ends the delivery, which
-    // would otherwise be retried forever.
+    // `post` returns failures, so an error is a bug. It counts as a failed attempt, so that the
+    // schedule ends the delivery, which would otherwise be retried forever.
     log.error({ err: error, delivery: id }, "a webhook could not be sent");
     const durationMs = clock.monotonicMs() - startedMs;
     return { kind: "failed", reason: "The platform failed to send it; see its log.", durationMs };
   }
 }
 
-/** Makes a reason storable: it may quote a receiver or a resolver. */
+/** Makes a reason, which may quote a receiver or a resolver, storable in the database. */
 function storable(reason: string): string {
   return reason.replaceAll("\0", "").toWellFormed().slice(0, reasonLengthMax);
 }

@@ -74,7 +74,10 @@ export async function tellWaiting(tx: Tx, endpointIds: readonly EndpointId[]): P
   );
 }
 
-/** The first delivery that waits for an endpoint. `waitMs` is negative once the delivery is due. */
+/**
+ * The delivery that is due first, of the deliveries that wait for an endpoint. `waitMs` is negative
+ * once the delivery is due.
+ */
 export type Head = {
   readonly endpointId: EndpointId;
   readonly projectId: ProjectId;
@@ -93,7 +96,8 @@ const headColumns = sql`
 
 /**
  * The heads of up to `limit` endpoints whose ids are greater than `after`, in the order of the ids.
- * Needs one index lookup per endpoint, however many deliveries wait. No locks.
+ * Each step of the recursion finds the next endpoint, so that one index lookup per endpoint is
+ * enough, however many deliveries wait. No locks.
  */
 export async function listHeads(
   db: Db,
@@ -135,12 +139,12 @@ export type ClaimedRow = Omit<NewDelivery, "appId" | "secret" | "bodyBytes"> & {
   readonly epoch: number;
   readonly endpointId: EndpointId;
   readonly secretSealed: string | null;
-  /** The attempts since the schedule began, or since a replay has restarted it. */
+  /** The number of attempts since the delivery was created or last replayed. */
   readonly scheduleAttempts: number;
 };
 
 /**
- * The deliveries to claim: up to `max` of each endpoint, whose bodies have up to `bytesMax`
+ * The deliveries to claim: up to `max` of each endpoint, whose bodies have up to `bytesMax` bytes
  * together. If `hasCapacity` is true, the first delivery is claimed even if its body alone is
  * larger.
  */
@@ -151,8 +155,8 @@ export type Claim = {
 };
 
 /**
- * Gives `holder` the leases of deliveries that are due, the ones due first of each endpoint. Skips
- * locked rows.
+ * Gives `holder` the leases of deliveries that are due: of each endpoint, those that were due
+ * first. Skips locked rows.
  */
 export async function claimRows(
   db: Db,
@@ -160,7 +164,8 @@ export async function claimRows(
   { holder, leaseMs }: Holder,
 ): Promise<ClaimedRow[]> {
   const { wanted, bytesMax, hasCapacity } = claim;
-  // `total` sums up the bodies in their order, so only the first row's total is its own size.
+  // `total` is the size of a row's body and of all bodies before it, so `total = body_bytes` holds
+  // for the first row.
   return await readRows<ClaimedRow>(db)`
     with wanted as (
       select * from unnest(${wanted.map((share) => share.endpointId)}::uuid[], ${wanted.map((share) => share.max)}::integer[])
@@ -191,13 +196,15 @@ export async function claimRows(
 /** The result of an attempt of a held delivery. */
 export type AttemptRow = {
   readonly id: DeliveryId;
+  /** The number of the lease under which the attempt was made. */
   readonly epoch: number;
+  /** The state of the delivery after the attempt. */
   readonly state: DeliveryState;
   /** Why the attempt failed; null: it succeeded. */
   readonly reason: string | null;
-  /** The time until the next attempt, if the delivery is still pending. */
+  /** The time until the next attempt; without meaning unless the delivery is still pending. */
   readonly waitMs: number;
-  /** By the clock of the platform, since the epoch. */
+  /** By the clock of the platform, in milliseconds since 1970. */
   readonly startedMs: number;
   readonly durationMs: number;
   /** Null: there was no answer. */

@@ -34,11 +34,12 @@ export type DispatcherParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"
 /** The lane of a delivery, see `endpoint.ts`, and its project. */
 export type Destination = { readonly lane: string; readonly projectId: ProjectId };
 
-/** Endpoints per survey step; a step takes at most about 20 ms. */
+/** The maximum number of endpoints in one step of a survey, which then takes up to about 20 ms. */
 const surveyStepMax = 1000;
-/** Endpoints and deliveries per claim. */
+/** The maximum number of endpoints, and of deliveries, in one claim. */
 const claimEndpointsMax = 100;
 const claimMax = 200;
+/** An id below those of all endpoints: a survey begins after it. */
 const firstEndpoint = "00000000-0000-0000-0000-000000000000" as EndpointId;
 
 /** One endpoint's share of a claim. */
@@ -48,15 +49,19 @@ type Share = {
   readonly slots: DeliverySlot[];
 };
 
-/** Call `start()` once. `stop()` ends claiming; deliveries in progress continue. */
+/**
+ * Claims waiting deliveries and sends them. Call `start()` once. `stop()` ends claiming; deliveries
+ * in progress continue.
+ */
 export class Dispatcher {
   readonly #parts: DispatcherParts;
   readonly #waiting: EndpointBacklog;
   readonly #loop: Loop;
-  /** Endpoints reported to have waiting deliveries. */
+  /** Endpoints that may have waiting deliveries, as a notification said; the next turn checks. */
   readonly #reported = new Set<EndpointId>();
-  /** The cursor of the current survey; null: none is running. */
+  /** The cursor of the current survey; null: none is running. The first turn begins a survey. */
   #surveyAfter: EndpointId | null = firstEndpoint;
+  /** When the latest step of a survey began, by `Clock.monotonicMs`. */
   #surveyedMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: DispatcherParts) {
@@ -87,20 +92,21 @@ export class Dispatcher {
       this.#waiting.add(endpointId, { lane, ownerKey }, 0);
       this.#loop.nudge();
     };
-    // While the database is away, nothing is sent; afterwards a survey finds the delivery.
+    // Without its owner's key, the endpoint is not noted: the database is away, so nothing is sent
+    // now, and later a survey finds the delivery.
     this.#parts.ownerKeyOf(projectId).then(note, () => undefined);
   }
 
   /** Called when the endpoint may have a waiting delivery; null: check all endpoints. */
   lookAt(endpointId: EndpointId | null): void {
-    // When too many endpoints are reported, a survey of all takes no longer.
+    // Checking so many reported endpoints would take as long as a survey of all endpoints.
     if (endpointId === null || this.#reported.size >= surveyStepMax)
       this.#surveyAfter = firstEndpoint;
     else if (!this.#waiting.touch(endpointId)) this.#reported.add(endpointId);
     this.#loop.nudge();
   }
 
-  /** Sends a held delivery; releases `slot` at its end. */
+  /** Sends a held delivery, and releases `slot` when the attempt has ended. */
   #send(held: HeldDelivery, wish: Wish, slot: DeliverySlot): void {
     const { inFlight } = this.#parts;
     inFlight.begin(held, wish, {
@@ -127,7 +133,7 @@ export class Dispatcher {
     const nowMs = clock.monotonicMs();
     if (this.#surveyAfter === null && nowMs - this.#surveyedMs < surveyMs) return;
     const after = this.#surveyAfter ?? firstEndpoint;
-    // Set before the query, so that a survey requested meanwhile takes place after it.
+    // Cleared before the query: `lookAt` may request a new survey meanwhile, which is kept.
     this.#surveyAfter = null;
     this.#surveyedMs = nowMs;
     try {
@@ -160,10 +166,11 @@ export class Dispatcher {
     if (waitMs <= 2 * this.#parts.surveyMs) this.#waiting.add(endpointId, wish, waitMs);
   }
 
-  /** Takes slots for due deliveries, endpoint by endpoint, as long as there are any. */
+  /** Takes slots for the due endpoints in turn: for each as many as it can get. */
   #share(): Share[] {
     const { slots } = this.#parts;
     const shares: Share[] = [];
+    // Endpoints of failing receivers, which get no slot for `waitMs`.
     const closed: { readonly endpointId: EndpointId; readonly waitMs: number }[] = [];
     let count = 0;
     for (const [endpointId, { wish }] of this.#waiting.due()) {
@@ -194,12 +201,12 @@ export class Dispatcher {
       const rows = await claimRows(db, { wanted, ...bounds }, holder);
       if (rows.length > 0) onStep("claimed");
       const bytes = rows.reduce((sum, row) => sum + (row.body?.length ?? 0), 0);
-      // If little of the memory for bodies is left, it may have kept an endpoint from getting all
-      // the rows that were requested, so that the endpoint may have more.
+      // If less than a quarter of the memory for bodies is left, it may have kept an endpoint from
+      // getting all the rows that were requested. So the endpoint may have more due deliveries.
       const isTight = bounds.bytesMax - bytes < slots.bytesMax / 4;
       const rowsByEndpoint = Map.groupBy(rows, (row) => row.endpointId);
       for (const share of shares) {
-        // An endpoint with as many rows as slots may have more, too.
+        // An endpoint with as many rows as slots may have more due deliveries, too.
         const endpointRows = rowsByEndpoint.get(share.endpointId) ?? [];
         this.#waiting.end(share.endpointId, endpointRows.length === share.slots.length || isTight);
         for (const row of endpointRows) this.#sendClaimed(row, share);
@@ -218,7 +225,8 @@ export class Dispatcher {
       slot.hold(held.delivery.body.length);
       this.#send(held, share.wish, slot);
     } catch (error) {
-      // The other deliveries of the claim continue; the lease of this delivery runs out.
+      // The other deliveries of the claim continue. The lease of this delivery runs out, and then
+      // the delivery is claimed again.
       slot.release();
       this.#parts.log.error({ err: error, delivery: row.id }, "a webhook delivery cannot be read");
     }
@@ -237,6 +245,7 @@ function wishOf({ projectId, ownerKey, url }: Head): Wish {
   return { ownerKey, lane: endpointOf(projectId, url).lane };
 }
 
+/** Releases the slots that no delivery has taken. */
 function release(shares: readonly Share[]): void {
   for (const { slots } of shares) {
     for (const slot of slots.splice(0)) slot.release();

@@ -20,8 +20,9 @@ const graceMs = 5;
 export class EndpointBacklog {
   readonly #clock: Clock;
   readonly #onDue: () => void;
-  /** A Map keeps insertion order. */
+  /** The due endpoints in the order of their turns, since a Map keeps insertion order. */
   readonly #due = new Map<EndpointId, Due>();
+  /** An endpoint may be in both maps, when it has another delivery that becomes due later. */
   readonly #later = new Map<EndpointId, Later>();
   #timer: { readonly atMs: number; readonly cancel: () => void } | undefined;
 
@@ -36,8 +37,8 @@ export class EndpointBacklog {
   }
 
   /**
-   * Notes that a delivery of the endpoint is due in `waitMs`. Of those that are due later, the
-   * earliest counts.
+   * Notes that a delivery of the endpoint is due in `waitMs`. Of the endpoint's deliveries that
+   * become due later, only the earliest is noted.
    */
   add(endpointId: EndpointId, wish: Wish, waitMs: number): void {
     if (waitMs <= 0 && this.touch(endpointId)) return;
@@ -45,7 +46,7 @@ export class EndpointBacklog {
     const isFull = this.#due.size + this.#later.size >= endpointsMax;
     if (later === undefined && isFull) return;
     if (waitMs <= 0) {
-      // A delivery that is due later still has its time, unless there is no space for both.
+      // The endpoint stays noted for a later delivery too, unless there is no space for both.
       if (isFull) this.#later.delete(endpointId);
       this.#due.set(endpointId, { wish, isFresh: true });
       return;
@@ -56,14 +57,14 @@ export class EndpointBacklog {
     this.#setTimer(dueMs);
   }
 
-  /** The due endpoints in the order of their turns. Entries may change during the iteration. */
+  /** The due endpoints in the order of their turns. They may change during the iteration. */
   due(): Iterable<[EndpointId, { readonly wish: Wish }]> {
     return this.#due;
   }
 
   /**
-   * Notes one more due delivery of an endpoint that is already due. If it is not, does nothing and
-   * returns false.
+   * Notes one more due delivery of an endpoint that is already due. If the endpoint is not due,
+   * does nothing and returns false.
    */
   touch(endpointId: EndpointId): boolean {
     const due = this.#due.get(endpointId);
@@ -78,8 +79,8 @@ export class EndpointBacklog {
   }
 
   /**
-   * Ends the turn. With `hasMore`, or if something was added meanwhile, the endpoint goes to the
-   * end; else it is removed.
+   * Ends the endpoint's turn. With `hasMore`, or if a delivery was added meanwhile, the endpoint
+   * has its next turn after all others; else it is removed.
    */
   end(endpointId: EndpointId, hasMore: boolean): void {
     const due = this.#due.get(endpointId);

@@ -1,5 +1,5 @@
-// Pauses endpoints at which every attempt has failed for days, to waste no more attempts and make
-// the owner aware. It is a loop; platforms skip endpoints that another platform has paused.
+// A loop that pauses endpoints at which every attempt has failed for days, to waste no more
+// attempts and make the owner aware. Each platform skips the endpoints that another one is pausing.
 import { platformActor, record } from "#audit/record.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";

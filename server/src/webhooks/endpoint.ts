@@ -1,5 +1,5 @@
-// Maps a delivery to its endpoint, and to the lane of endpoints with the same receiver. Pure, so
-// that neither needs a database query.
+// Maps a delivery to its endpoint, and to the lane of endpoints with the same receiver. Pure: the
+// endpoint's id is a hash, so that no database query is needed.
 import { createHash } from "node:crypto";
 import type { EndpointId, ProjectId } from "#lib/ids.ts";
 
@@ -9,8 +9,8 @@ export type Endpoint = {
   /** The URL without query and fragment. */
   readonly url: string;
   /**
-   * The project and the origin. The endpoints of a lane slow down together, so they share delivery
-   * slots.
+   * Names the project and the origin. The endpoints of a lane slow down together, so they share
+   * delivery slots.
    */
   readonly lane: string;
 };

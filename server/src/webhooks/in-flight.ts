@@ -32,8 +32,9 @@ export type InFlightWatcher = { readonly onEnd: (retryMs: number | null) => void
 const writeBatchMax = 200;
 /**
  * While the database is unavailable, a result is written again after these pauses: together at
- * least 20 seconds, longer than a lease, since nobody else sends the delivery before it expires. If
- * the last try fails too, the lease is not renewed any more, and the delivery is sent again.
+ * least 20 seconds, longer than a lease, since nobody else sends the delivery before its lease
+ * expires. If the last try fails too, the lease is not renewed any more, and the delivery is sent
+ * again.
  */
 const writeRetry: RetryPolicy = { firstMs: 50, factor: 2, msMax: 5000, jitter: 0.2, triesMax: 12 };
 
@@ -73,7 +74,7 @@ export class InFlight {
     const leases = [...this.#inProgress.keys()].map((held) => ({
       id: held.delivery.id,
       epoch: held.epoch,
-      // A member of every lease, which renewing does not read.
+      // Every lease has this member, but renewing does not read it.
       isTakenOver: false,
     }));
     if (leases.length > 0) await this.#parts.leases.renewAll(leases);
@@ -90,7 +91,7 @@ export class InFlight {
       id: held.delivery.id,
       epoch: held.epoch,
     }));
-    // Another holder sends an abandoned delivery.
+    // Ends the retries of writes: a delivery whose result was not written is sent again.
     this.#stopping.abort(new Error("deliveries are let go"));
     await this.#results.stop();
     if (remaining.length > 0) await releaseRows(db, remaining, holder.holder);

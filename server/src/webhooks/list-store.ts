@@ -65,16 +65,18 @@ function deliveriesOf(db: Db, projectId: ProjectId) {
     .where("project_id", "=", projectId);
 }
 
+/** An attempt as the API shows it. */
 export type AttemptItem = Sent<z.infer<typeof oneWebhookDelivery>["attempts"][number]>;
-type AttemptRow = Omit<AttemptItem, "answer"> & { readonly answer: Buffer | null };
+/** An attempt as it is read, with the bytes of the answer. */
+type ListedAttempt = Omit<AttemptItem, "answer"> & { readonly answer: Buffer | null };
 
 /** The last attempts of a delivery, the newest first, up to `limit`. No locks. */
 export async function listAttemptRows(
   db: Db,
   id: DeliveryId,
   limit: number,
-): Promise<AttemptRow[]> {
-  return await readRows<AttemptRow>(db)`
+): Promise<ListedAttempt[]> {
+  return await readRows<ListedAttempt>(db)`
     select number, started_at as "startedAt", duration_ms as "durationMs", status_code as "statusCode", reason, answer
       from webhook_attempts where delivery_id = ${id} order by number desc limit ${limit}`;
 }
@@ -91,9 +93,9 @@ export type ReplayFilter = {
 };
 
 /**
- * Makes ended deliveries due again, the oldest first, and restarts their schedule; only those whose
- * body is still stored. Returns the endpoint of each. Raises the epoch, so that earlier holders
- * cannot write. Skips locked rows.
+ * Makes ended deliveries whose body is still stored due again, the oldest first, and restarts their
+ * schedule. Returns the endpoint of each. Raises the epoch, so that earlier holders cannot write.
+ * Skips locked rows.
  */
 export async function replayRows(tx: Tx, filter: ReplayFilter): Promise<EndpointId[]> {
   const { projectId, id, state, from, to, endpointId, limit } = filter;
@@ -219,7 +221,7 @@ export async function pauseFailing(
     returning paused.id, paused.project_id as "projectId", paused.url, paused.last_failure as "lastFailure"`;
 }
 
-/** The condition for the value; nothing when it is undefined. */
+/** The condition that `condition` makes of the value; no condition when the value is undefined. */
 function when<Value>(
   value: Value | undefined,
   condition: (value: Value) => RawBuilder<unknown>,

@@ -12,7 +12,7 @@ import type { WebhookStep } from "./webhook-step.ts";
 import { Webhooks } from "./webhooks.ts";
 
 export type WebhookSettings = {
-  /** Allowed addresses and ranges of private networks. */
+  /** Addresses and ranges of private networks that outgoing requests may reach. */
   readonly webhookAllow: readonly string[];
   /** Outgoing requests must not reach this server. Null: the embedded one, which has no port. */
   readonly databaseUrl: Secret | null;
@@ -23,6 +23,7 @@ export type WebhookSettings = {
 
 export type OpenedWebhooks = { readonly webhooks: Webhooks; readonly guard: OutwardGuard };
 
+/** The port of a database whose URL names none. */
 const postgresPort = 5432;
 
 /**
@@ -71,7 +72,10 @@ function openGuard({ webhookAllow: allow, databaseUrl }: WebhookSettings): Outwa
   }
 }
 
-/** Empty: a URL without a host leads to a socket in the file system, which has no port. */
+/**
+ * The host and the port of a database. Empty: the URL has no host, since it leads to a socket in
+ * the file system, which has no port.
+ */
 function listenerOf(url: Secret): { readonly host: string; readonly port: number }[] {
   const { hostname, port } = new URL(url.reveal());
   return hostname === ""

@@ -1,6 +1,6 @@
-// Accepts deliveries. Those of runs are written in the transaction that ends the run; answers of
-// plain calls are written in the background. After the commit, the dispatcher learns which
-// endpoints have deliveries to send.
+// Accepts deliveries. The delivery of a run is written in the transaction that ends the run; the
+// answers of plain calls are written in the background. After the commit, the dispatcher learns
+// which endpoints have deliveries to send.
 import { Batcher, BatcherFull } from "#lib/batcher.ts";
 import { newDeliveryId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
@@ -21,11 +21,14 @@ export type OutboxParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & 
   readonly onStep: (name: WebhookStep) => void;
 };
 
-/** How many answers of plain calls wait to be written at most. */
+/** The maximum number of answers of plain calls that wait to be written. */
 const postedMax = 10_000;
 const postBatchMax = 200;
 const postBatchBytesMax = 16 * 1024 * 1024;
-/** The bodies that wait to be written; with the batch that is being written, at most 64 MiB. */
+/**
+ * The maximum size of the bodies that wait to be written: 64 MiB together with the batch that is
+ * being written.
+ */
 const postedBytesMax = 48 * 1024 * 1024;
 /**
  * Long enough for a restart of the database. A longer outage loses answers of plain calls, whose
@@ -40,7 +43,7 @@ export class Outbox {
   readonly #parts: OutboxParts;
   readonly #posts: Batcher<NewDelivery>;
   #lost = 0;
-  /** How many of the lost answers the log has reported, and when it last did. */
+  /** How many of the lost answers the log has reported, and when it last reported some. */
   #lostLogged = 0;
   #loggedMs = Number.NEGATIVE_INFINITY;
 
@@ -122,13 +125,14 @@ export class Outbox {
     const { secret, contentType, ...rest } = delivery;
     const { projectId, url, body } = delivery;
     const id = newDeliveryId();
-    // Every row needs an endpoint, even one that fails at once since its URL is not valid.
+    // Every row needs an endpoint, even when the delivery fails at once since its URL is not valid.
     const endpoint = endpointOf(projectId, URL.canParse(url) ? url : "http://invalid/");
     return {
       ...rest,
       id,
       endpointId: endpoint.id,
       endpointUrl: endpoint.url,
+      // The database stores no text with a zero character.
       contentType: contentType?.replaceAll("\0", "") ?? null,
       // A delivery without its body is never sent, so nothing is signed.
       secretSealed:

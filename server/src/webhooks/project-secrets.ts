@@ -39,7 +39,8 @@ export async function validSecrets(
     rows = await db.transaction().execute(async (tx) => {
       const exists = (await tryLockProject(tx, projectId)) !== undefined;
       const current = await readValidSecrets(tx, projectId);
-      // Another platform may have created one meanwhile.
+      // No secret is created for a project that is gone, nor a second one if another platform has
+      // created one meanwhile.
       if (!exists || hasNewest(current)) return current;
       return [await addSecret(tx, sealer, { projectId, by: { actor: platformActor } }), ...current];
     });
@@ -52,7 +53,8 @@ export async function validSecrets(
 
 /**
  * Creates a secret, which signs at once; the previous newest one expires after `overlapHours`
- * hours. The caller holds the lock on the project.
+ * hours. Without `overlapHours`, there is no previous newest one. The caller holds the lock on the
+ * project.
  */
 export async function addSecret(
   tx: Tx,

@@ -1,19 +1,20 @@
-// Rows of webhooks that are old: which they are, and how they end. All times are the database's.
+// Selects the old rows of webhooks, ends deliveries that have waited too long, and deletes bodies.
+// All times are the database's.
 import { sql, type RawBuilder } from "kysely";
 import { changeRows, type Db } from "#store/database.ts";
 
 /** Selects at most `limit` deliveries by an age in days. */
 type OldOnes = { readonly days: number; readonly limit: number };
 
-/** The condition on `webhook_deliveries` that selects those that ended more than `days` ago. */
+/** The condition that selects the deliveries that ended more than `days` ago. */
 export function isOldDelivery(days: number): RawBuilder<unknown> {
   return sql`ended_at < ${daysAgo(days)}`;
 }
 
 /**
- * The condition on `webhook_endpoints` that selects those older than `days`, without a delivery and
- * not paused. A delivery inserted meanwhile is still sent, and the next one inserts the endpoint
- * again.
+ * The condition that selects the endpoints that are older than `days`, have no delivery and are not
+ * paused. A delivery that is inserted while its endpoint is being deleted is still sent, and the
+ * next delivery inserts the endpoint again.
  */
 export function isUnusedEndpoint(days: number): RawBuilder<unknown> {
   return sql`created_at < ${daysAgo(days)} and paused_at is null
@@ -21,9 +22,9 @@ export function isUnusedEndpoint(days: number): RawBuilder<unknown> {
 }
 
 /**
- * Ends deliveries as failed whose endpoint is paused and that have waited for more than `days`;
- * returns how many. What waits for another reason, such as a platform that was off, is still sent.
- * In no order; skips locked rows.
+ * Ends as failed up to `limit` deliveries that have waited for more than `days` and whose endpoint
+ * is paused; returns how many. A delivery that waits for another reason, such as a platform that
+ * was off, is still sent. Takes the deliveries in no order, and skips locked rows.
  */
 export async function failWaiting(db: Db, { days, limit }: OldOnes): Promise<number> {
   return await changeRows(db)`

@@ -8,7 +8,7 @@ import { retryAfterMs } from "#lib/retry-after.ts";
  */
 export type ScheduleName = "standard" | "short";
 
-/** The end of an attempt, as far as the schedule needs it. */
+/** How an attempt ended, as far as the schedule needs to know. */
 export type AttemptEnd =
   | { readonly kind: "answered"; readonly status: number; readonly retryAfter: string | null }
   /** No answer; the reason is a sentence. */
@@ -71,6 +71,7 @@ const schedules: Readonly<Record<ScheduleName, Schedule>> = {
   },
 };
 
+/** The part of a delay by which it is made longer or shorter at most. */
 const jitter = 0.2;
 
 /** Judges an attempt. Never throws, whatever the receiver sent. */
@@ -110,7 +111,7 @@ function attemptReason(end: AttemptEnd): string | null {
   return `The receiver answered ${end.status}.`;
 }
 
-/** True when the receiver may be overloaded or unavailable, so its concurrency should drop. */
+/** True when the receiver may be overloaded or unavailable, so it should get less at once. */
 export function isTrouble(end: AttemptEnd): boolean {
   return end.kind === "failed" || end.status === 429 || end.status >= 500;
 }

@@ -18,7 +18,7 @@ export async function readValidSecrets(db: Db, projectId: ProjectId) {
     .execute();
 }
 
-/** Prepares for a new secret: the newest one expires after `overlapMs`, all others now. */
+/** Prepares for a new secret: the present newest one expires after `overlapMs`, all others now. */
 export async function retireSecrets(
   tx: Tx,
   projectId: ProjectId,
@@ -52,7 +52,7 @@ export async function deleteSecret(tx: Tx, projectId: ProjectId, id: string): Pr
   )`delete from webhook_secrets where project_id = ${projectId} and id = ${id}`;
 }
 
-/** The project's chosen schedule. No locks. */
+/** The project's schedule; `standard` if it has chosen none. No locks. */
 export async function readSchedule(db: Db, projectId: ProjectId): Promise<ScheduleName> {
   const row = await db
     .selectFrom("webhook_schedules")

@@ -15,7 +15,7 @@ import {
 } from "./project-secrets.ts";
 import { deleteSecret } from "./secret-store.ts";
 
-/** A secret as listed. */
+/** A secret as it is shown to members of the project. */
 export type WebhookSecret = ReturnType<typeof shown>;
 
 /** The use cases of webhook secrets. They throw `Fault("not_found" | "no_such_project")`. */
@@ -39,8 +39,8 @@ export class WebhookSecretUseCases {
   }
 
   /**
-   * Creates a secret, which signs at once. The previous one expires after `overlapHours`, older
-   * ones now.
+   * Creates a secret, which signs at once. The previous secret expires after `overlapHours` hours,
+   * and older ones expire now.
    */
   async create(projectId: ProjectId, overlapHours: number, by: By): Promise<WebhookSecret> {
     const row = await this.#parts.db.transaction().execute(async (tx) => {
@@ -57,6 +57,7 @@ export class WebhookSecretUseCases {
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
+      // The database fails for a text that is no id.
       const isRemoved = uuidForm.test(id.toLowerCase()) && (await deleteSecret(tx, projectId, id));
       if (!isRemoved)
         throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);

@@ -35,7 +35,7 @@ export function headersOf(delivery: Delivery, { keys, nowMs }: Signing): Record<
   return headers;
 }
 
-/** `v1,<hex>`, with the caller's secret as the key. */
+/** The signature for the caller's secret: `v1,<hex>`, with the secret as the key. */
 export function callerSignature(
   secret: string,
   message: { readonly runId: string; readonly body: Buffer },
@@ -45,12 +45,15 @@ export function callerSignature(
   return `v1,${hmac.update(`${message.runId}.${seconds}.`).update(message.body).digest("hex")}`;
 }
 
-/** A header value has one character per byte; the key is the bytes that the caller sent. */
+/**
+ * The bytes of the header field that the caller sent. The field has one character per byte; any
+ * other text is encoded as UTF-8.
+ */
 function bytesOfField(value: string): Buffer {
   return Buffer.from(value, /^[\0-\xff]*$/.test(value) ? "latin1" : "utf8");
 }
 
-/** The other fields with which the app describes the body. */
+/** The fields besides `Content-Type` with which the app describes the body. */
 function contentHeaders({ contentFields }: Delivery): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const name of ["Content-Encoding", "Content-Language", "Content-Disposition"]) {

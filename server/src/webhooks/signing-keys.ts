@@ -11,9 +11,9 @@ import type { ScheduleName } from "./schedule.ts";
 import { validSecrets } from "./project-secrets.ts";
 import { readSchedule } from "./secret-store.ts";
 
-/** `expiresMs` is since the epoch. */
+/** A decoded secret. `expiresMs`: in milliseconds since 1970; infinite: it does not expire. */
 type Key = { readonly bytes: Buffer; readonly expiresMs: number };
-/** `untilMs` is by `Clock.monotonicMs`. */
+/** The cached keys and schedule of a project, valid until `untilMs` by `Clock.monotonicMs`. */
 type CacheEntry = {
   readonly keys: readonly Key[];
   readonly schedule: ScheduleName;
@@ -40,7 +40,7 @@ export class WebhookSigningKeys {
   }) {
     this.#parts = parts;
     this.#unlisten = parts.notifications.listen("webhook_secrets", (projectId) => {
-      // Null: notifications may have been lost.
+      // Null: notifications may have been lost, so any project may have changed.
       if (projectId === null) this.#cache.clear();
       else this.#cache.delete(projectId as ProjectId);
     });
@@ -64,8 +64,8 @@ export class WebhookSigningKeys {
   }
 
   /**
-   * Reads an entry, and caches the promise of it at once. A change during the read removes the
-   * promise, so that the next caller reads again.
+   * Reads an entry, and caches the promise of the entry at once. A change during the read removes
+   * the promise, so that the next caller reads again.
    */
   #load(projectId: ProjectId): Promise<CacheEntry> {
     const loading = this.#read(projectId);

@@ -37,7 +37,8 @@ export type PageQuery = { readonly pageSize: number; readonly nextToken: string 
 export type DeliveryQuery = PageQuery &
   Pick<store.DeliveryFilter, "state" | "endpointId" | "runId">;
 /**
- * Selects ended deliveries to send again, by creation time. `from` is inclusive, `to` exclusive.
+ * Selects ended deliveries to send again, by the time of their creation. `from` is inclusive, `to`
+ * exclusive.
  */
 export type ReplayRange = Pick<store.ReplayFilter, "endpointId"> & {
   readonly from: Date;
@@ -117,7 +118,7 @@ export class WebhookUseCases {
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
       const endpointIds = await store.replayRows(tx, { projectId, id, limit: 1 });
-      // Another transaction has locked or changed the row meanwhile.
+      // Nothing was replayed, since another transaction has locked or changed the row meanwhile.
       if (endpointIds.length === 0)
         throw new Fault("conflict", `The delivery ${id} is being changed; try again.`);
       const resource = { type: "webhook_delivery", id };
@@ -226,7 +227,7 @@ export class WebhookUseCases {
       const changes = { schedule: { old, new: schedule } };
       const resource = { type: "project", id: projectId };
       await record(tx, { projectId, action: "webhook_schedule.update", by, resource, changes });
-      // The cache of signing keys, which listens for this, has the schedules too.
+      // The cache of signing keys has the schedules too, and listens on this channel.
       await notify(tx, "webhook_secrets", projectId);
     });
   }
@@ -246,6 +247,7 @@ export class WebhookUseCases {
   }
 
   async #requireEndpoint(projectId: ProjectId, id: EndpointId): Promise<store.EndpointRow> {
+    // For the form see `#requireDelivery`.
     const row = uuidForm.test(id.toLowerCase())
       ? await store.readEndpointRow(this.#db, projectId, id)
       : undefined;

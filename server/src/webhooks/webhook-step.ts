@@ -1,4 +1,4 @@
-// The durable steps of a delivery, for tests that kill the process after each.
+// The steps of deliveries and endpoints, for tests that kill the process after each.
 
 /** Steps whose effect other processes can see; `sent` is visible to the receiver. */
 export const webhookSteps = [
@@ -11,5 +11,5 @@ export const webhookSteps = [
   "replayed",
 ] as const;
 
-/** A step of a delivery, reported right after it. */
+/** A step of a delivery or an endpoint, reported right after it. */
 export type WebhookStep = (typeof webhookSteps)[number];

@@ -34,7 +34,10 @@ export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"
   readonly leaseMs?: number;
   /** The maximum time until deliveries without a notification are noticed. */
   readonly surveyMs?: number;
-  /** The maximum number of body bytes in memory; a larger body waits until it fits almost alone. */
+  /**
+   * The maximum number of body bytes in memory. A body for which too few are left waits until less
+   * than half of them are in use.
+   */
   readonly bytesMax?: number;
   /** How long attempts in progress may take once the platform stops. */
   readonly drainMs?: number;
@@ -48,14 +51,14 @@ const timeoutMsDefault = 20_000;
 const leaseMsDefault = 15_000;
 const surveyMsDefault = 5000;
 const drainMsDefault = 10_000;
-/** Eight answers of the default SLIPWAY_RESULT_LIMIT_MB. */
+/** The size of eight answers with the default of SLIPWAY_RESULT_LIMIT_MB. */
 const bytesMaxDefault = 128 * 1024 * 1024;
-/** How many expired leases one statement ends. */
+/** The maximum number of expired leases that one statement ends. */
 const reapMax = 1000;
 
 /**
- * Call `start()` once; deliveries can be added before. `stop()` lets attempts in progress end,
- * within a bound.
+ * Call `start()` once; deliveries can be added before that call. `stop()` lets attempts in progress
+ * end, within a bound.
  */
 export class Webhooks {
   readonly outbox: Outbox;
@@ -149,7 +152,7 @@ export class Webhooks {
     this.#keys.close();
   }
 
-  /** Renews our leases, and ends those of platforms that were killed. */
+  /** Renews our leases, has the outbox log lost answers, and ends leases that have expired. */
   async #keepLeases(): Promise<void> {
     await this.#inFlight.renew();
     this.outbox.sweep();

@@ -48,6 +48,7 @@ export async function takeStep(
     await recordEvent(tx, after, { kind: "warn", percent: warning, spentMicros }, parts);
   if (turn !== null) {
     await recordEvent(tx, after, { kind: turn, percent: null, spentMicros }, parts);
+    // Every process keeps plans and stops in memory, and reads both again after this notification.
     await notify(tx, "plans", budget.projectId);
   }
   return after;

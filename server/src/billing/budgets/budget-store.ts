@@ -37,19 +37,19 @@ export type DueNotice = Pick<Notice, "id" | "target" | "kind"> & {
   readonly attempts: number;
 };
 
-/** The budget, or null. */
+/** The budget of the scope, or null. */
 export async function findBudget(db: Db, scope: BudgetScope): Promise<Budget | null> {
   const row = await ofScope(db, scope).executeTakeFirst();
   return row === undefined ? null : budgetOf(row);
 }
 
-/** The budget, locked until the transaction ends, or null. */
+/** The budget of the scope, locked until the transaction ends, or null. */
 export async function lockBudget(tx: Tx, scope: BudgetScope): Promise<Budget | null> {
   const row = await ofScope(tx, scope).forNoKeyUpdate().executeTakeFirst();
   return row === undefined ? null : budgetOf(row);
 }
 
-/** A page of the budgets of one project, or of all (null), ordered by id. No locks. */
+/** A page of the budgets of one project, or of all projects (null), ordered by id. No locks. */
 export async function listBudgets(
   db: Db,
   page: {
@@ -75,8 +75,8 @@ export type BudgetWithTerms = BudgetScope & {
 };
 
 /**
- * Adds the budget and returns null. If its scope already has one, returns that one instead, locked
- * until the transaction ends. Waits for a concurrent insert.
+ * Adds the budget and returns null. If its scope already has a budget, returns that budget instead,
+ * locked until the transaction ends. Waits for a concurrent insert.
  */
 export async function addBudget(tx: Tx, budget: BudgetWithTerms): Promise<Budget | null> {
   const { id, projectId, appId, period } = budget;
@@ -90,7 +90,10 @@ export async function addBudget(tx: Tx, budget: BudgetWithTerms): Promise<Budget
   throw new Fault("conflict", "The budget is being changed repeatedly at the moment; try again.");
 }
 
-/** Replaces the terms of a budget whose row is locked, and ends its stop; returns it. */
+/**
+ * Replaces the terms of a budget whose row is locked, and ends its stop; returns the budget as
+ * stored.
+ */
 export async function putBudget(tx: Tx, budget: Omit<BudgetWithTerms, "period">): Promise<Budget> {
   const row = await tx
     .updateTable("budgets")
@@ -180,7 +183,10 @@ export async function removeNotice(db: Db, id: string): Promise<void> {
 
 type BudgetRow = Awaited<ReturnType<ReturnType<typeof ofScope>["executeTakeFirstOrThrow"]>>;
 
-/** Selects the budget of a scope: `is not distinct from` finds the one without an app too. */
+/**
+ * Selects the budget of a scope: unlike `=`, `is not distinct from` also finds the budget of a
+ * whole project, whose app is null.
+ */
 function ofScope(db: Db | Tx, { projectId, appId }: BudgetScope) {
   return db
     .selectFrom("budgets")

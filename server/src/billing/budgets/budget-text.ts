@@ -1,12 +1,12 @@
 // The texts about a budget, for people and programs. They contain no secrets, and not the budget's
-// URL, which may hold one. Pure.
+// URL, which may contain a secret. Pure.
 import { shownAppId } from "#lib/ids.ts";
 import { boundsOf } from "#billing/period.ts";
 import { never } from "#lib/assert.ts";
 import { microsOfCent } from "#lib/money.ts";
 import type { Budget, BudgetScope } from "./budget-store.ts";
 
-/** A budget event; only a warning has `percent`. */
+/** A budget event. A warning always has `percent`, and no other event has it. */
 export type BudgetEvent = {
   readonly kind: "warn" | "stop" | "resume";
   readonly percent: number | null;

@@ -1,6 +1,6 @@
-// Judges budgets: at once when usage of a project is posted, and all of them periodically, to catch
-// missed changes and the start of a month. Any number of processes may judge the same budgets: each
-// step is taken once, under the lock of its budget.
+// Judges budgets: those of a project at once when its usage is posted, and all budgets
+// periodically, to catch missed changes and the start of a month. Any number of processes may judge
+// the same budgets: each step is taken once, under the lock of its budget.
 import { periodOf } from "#billing/period.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -50,6 +50,7 @@ export class BudgetWatch {
   async #turn(signal: AbortSignal): Promise<void> {
     const nowMs = this.#parts.clock.monotonicMs();
     const areAllDue = nowMs - this.#allJudgedAtMs >= allEveryMs;
+    // `null` stands for all projects.
     const projectIds = areAllDue ? [null] : [...this.#posted];
     this.#posted.clear();
     for (const projectId of projectIds) await this.#judgeAll(projectId, signal);
@@ -83,7 +84,7 @@ export class BudgetWatch {
         period,
         spentMicros,
       });
-      // Nothing is to be written, unless a new month has begun.
+      // Nothing is to be written then: no event is due, and no new month has begun.
       if (warning === null && turn === null && state.period === budget.state.period) return;
       await db.transaction().execute(async (tx) => {
         // Another process may have taken the step or changed the budget.

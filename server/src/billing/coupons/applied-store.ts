@@ -7,7 +7,7 @@ import type { AppliedCoupon } from "./settle.ts";
 /** An applied coupon, with the fields that people see. */
 export type AppliedRow = AppliedCoupon & {
   readonly couponName: string;
-  /** When the coupon itself expires, even if its application ended earlier. */
+  /** When the coupon itself expires, even if its application ended earlier; null: never. */
   readonly couponExpiresAt: Date | null;
 };
 

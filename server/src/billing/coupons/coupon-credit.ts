@@ -18,7 +18,7 @@ export type CreditOf = {
  */
 export function creditAtBegin(coupon: AppliedCoupon, period: Period, inputs: CreditOf): Money {
   const offer = offerAtBegin(coupon, period, inputs.settlement);
-  // Each application of a credit keeps its own amount, also while another one draws.
+  // Each application of a credit keeps its own amount, also while another application draws.
   if (isCredit(coupon) || isDrawingApplication(coupon, period, inputs)) return offer;
   return nothing(offer.currency);
 }

@@ -10,12 +10,12 @@ import type { Coupon, Discount, Frequency } from "./coupon.ts";
 /** The default of the column `billing_accounts.currency`. */
 const currencyDefault = "USD";
 
-/** A coupon with its number, the cursor of lists. */
+/** A coupon with its number, by which lists are ordered and continued. */
 export type CouponRow = Coupon & { readonly number: number };
 
 /**
- * Creates the project's billing account if it does not exist; returns its currency. Waits for a
- * concurrent insert.
+ * Creates the project's billing account if it does not exist; returns the account's currency. Waits
+ * for a concurrent insert.
  */
 export async function openAccount(tx: Tx, projectId: ProjectId): Promise<Currency> {
   await insertNew(tx, "billing_accounts", { project_id: projectId });
@@ -54,7 +54,8 @@ export async function isApplied(
   projectId: ProjectId,
   couponId: string | null,
 ): Promise<boolean> {
-  // Without a coupon the query looks for an id that no coupon has, so that it takes as long.
+  // Without a coupon, the query looks for an id that no coupon has, so that it takes as long as
+  // with one.
   const row = await tx
     .selectFrom("coupon_applications")
     .select("id")
@@ -78,7 +79,7 @@ export async function insertApplication(
     .execute();
 }
 
-/** Inserts a coupon; null when an active one has the same code. */
+/** Inserts a coupon; null when an active coupon has the same code. */
 export async function insertCoupon(
   tx: Tx,
   row: Insertable<Tables["coupons"]>,
@@ -92,7 +93,7 @@ export async function insertCoupon(
   return inserted === undefined ? null : couponOf(inserted);
 }
 
-/** Ends the coupon with this code; null when none is active. */
+/** Ends the coupon with this code; null when no active coupon has it. */
 export async function endCoupon(tx: Tx, code: string): Promise<CouponRow | null> {
   const row = await tx
     .updateTable("coupons")

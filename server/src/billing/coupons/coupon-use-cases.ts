@@ -65,7 +65,10 @@ export class CouponUseCases {
     });
   }
 
-  /** Lists coupons, newest first, including ended ones. A page's token is its last number. */
+  /**
+   * Lists coupons, newest first, including ended ones. The token of a page is the number of its
+   * last coupon.
+   */
   async list(page: {
     readonly before: number | null;
     readonly size: number;
@@ -90,8 +93,9 @@ export class CouponUseCases {
   }
 
   /**
-   * Applies the coupon with this code to an existing project. An unknown code and an unusable one
-   * run the same statements: only the answer differs.
+   * Applies the coupon with this code to an existing project. For an unknown code and for an
+   * unusable coupon the same statements run, so that the time of the answer does not tell one from
+   * the other.
    */
   async apply(projectId: ProjectId, code: string, by: By): Promise<AppliedAnswer> {
     return await this.#parts.db.transaction().execute(async (tx) => {

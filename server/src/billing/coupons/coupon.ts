@@ -41,7 +41,7 @@ export type Coupon = CouponTerms & {
   /** How often projects have applied the coupon. */
   readonly uses: number;
   readonly createdAt: Date;
-  /** Null: the coupon can still be applied. */
+  /** When the operator ended it; null: it has not been ended and can still be applied. */
   readonly endedAt: Date | null;
 };
 

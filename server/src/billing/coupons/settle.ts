@@ -40,7 +40,9 @@ export type UsageSettlement = {
   readonly net: Money;
 };
 
-/** Usage of one month during which the same coupons apply. */
+/**
+ * Usage of one month during which the same coupons apply. `atMs` is the time of one of its records.
+ */
 type Stretch = { readonly period: string; readonly atMs: number; base: Money };
 
 /** Computes all discounts on the usage, whose amounts are in the currency and not negative. */
@@ -93,7 +95,7 @@ function stretchesOf(
     }));
     stretch.base = plus(stretch.base, amount);
   }
-  // A stretch has the time of any of its records: no border lies between them.
+  // It does not matter which record gave a stretch its time: no border lies between its records.
   return [...stretches.values()].sort((left, right) => left.atMs - right.atMs);
 }
 
@@ -182,7 +184,10 @@ class Draws {
   }
 }
 
-/** The maximum number of months with a discount: a credit continues until it is used up. */
+/**
+ * The maximum number of months with a discount: a credit continues until it is used up, and a
+ * percentage that discounts once has one month.
+ */
 export function periodsMax(coupon: AppliedCoupon): number {
   const { frequency } = coupon;
   if (frequency.kind === "recurring") return frequency.periods;

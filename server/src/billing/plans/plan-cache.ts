@@ -9,7 +9,7 @@ import { boundsOf, periodOf } from "#billing/period.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
 import { readStandings, type StandingRow } from "./plan-store.ts";
 
-/** A stop by a budget; `appId` null: of the whole project. */
+/** A stop by a budget; `appId` null: it stops the whole project. */
 export type BudgetStop = {
   readonly appId: AppId | null;
   /** The month of the stop. */
@@ -28,7 +28,10 @@ type Listener = (projectId: ProjectId | null) => void;
 
 type Entry = { readonly plan: ProjectPlan; readonly stops: readonly BudgetStop[] };
 
-/** A failed read is retried after this time. A turn with nothing to read does nothing. */
+/**
+ * The interval of the turns. A failed read is repeated in the next turn, and a turn with nothing to
+ * read does nothing.
+ */
 const retryMs = 1_000;
 
 /** The cache; call `start()` once before use. `stop()` stops listening. */
@@ -113,17 +116,19 @@ export class PlanCache {
     try {
       await this.#read(idsToRead);
     } catch (error) {
+      // What could not be read is part of everything.
       this.#pending.everything = true;
       throw error;
     }
   }
 
-  /** Reads these projects; null: all of them. */
+  /** Reads these projects; null: all projects. */
   async #read(projectIds: readonly ProjectId[] | null): Promise<void> {
     const { db, clock } = this.#options;
     const period = periodOf(clock.now());
     const rows = Map.groupBy(await readStandings(db, { projectIds, period }), ({ id }) => id);
     const entries = projectIds === null ? new Map<ProjectId, Entry>() : new Map(this.#entries);
+    // A project gets no row if it has neither a plan of its own nor a stop any more.
     for (const projectId of projectIds ?? []) entries.delete(projectId);
     for (const [id, projectRows] of rows) entries.set(id, this.#entryOf(projectRows, period));
     this.#entries = entries;

@@ -37,7 +37,7 @@ export async function insertCredit(
   await tx.insertInto("coupon_applications").values(row).execute();
 }
 
-/** Projects that lack the credit of their plan, or have that of another plan. No locks. */
+/** Projects that lack the credit of their plan, or have the credit of another plan. No locks. */
 export async function readOutdated(
   db: Db,
   query: {

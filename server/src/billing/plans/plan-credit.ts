@@ -9,7 +9,7 @@ import { openAccount } from "#billing/coupons/coupon-store.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
 import * as store from "./plan-credit-store.ts";
 
-/** Projects handled per turn; the next turn continues. */
+/** How many projects one turn handles; the next turn continues. */
 const projectsMax = 500;
 
 /**
@@ -25,7 +25,7 @@ export async function setPlanCredit(
   const now = new Date(nowMs);
   const current = await store.readCredits(tx, projectId);
   const others = current.filter((credit) => credit.couponId !== couponId).map(({ id }) => id);
-  // If not all of them are others, the project has the plan's credit already.
+  // A current credit that is not among `others` is the plan's own, which the project has already.
   const isGranted = current.length > others.length;
   if (others.length === 0 && (couponId === null || isGranted)) return;
   await openAccount(tx, projectId);
@@ -37,7 +37,7 @@ export async function setPlanCredit(
 
 /**
  * One turn: updates projects whose credit differs from their plan's, because they are new or the
- * file has changed. Returns their number.
+ * file has changed. Returns the number of these projects.
  */
 export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promise<number> {
   const plansWithCredit = [...plans.byName.values()].filter(
@@ -65,7 +65,7 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
 
 /**
  * A UUID of the plan and its amount: a changed amount gives another coupon. The first 8 is the
- * UUID's version, for ids made in a way of one's own; the second 8 is its variant.
+ * UUID's version, for ids that an application makes in its own way; the second 8 is its variant.
  */
 function couponIdOf({ name, monthlyCreditCents }: ProjectPlan): string {
   const hex = createHash("sha256")

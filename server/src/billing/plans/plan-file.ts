@@ -36,7 +36,7 @@ const numbers = {
 const planFields = [...Object.keys(numbers), "coupons"];
 
 /**
- * The plans in `text`, plus `self-hosted` unless the text defines that name. Throws
+ * The plans in `text`, plus `self-hosted` unless the text defines a plan of that name. Throws
  * `OperatorFileRefused`.
  */
 export function readPlans(text: string): Plans {

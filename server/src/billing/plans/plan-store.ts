@@ -1,4 +1,4 @@
-// Queries for the plans of projects, and how much of their limits they use.
+// Queries for the plans of projects, and for how much of their limits the projects use.
 import { sql, type Selectable } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { countRows, readRows, type Db, type Tx } from "#store/database.ts";
@@ -12,7 +12,10 @@ export type PlannedProject = Pick<
 /** How much of each limited resource a project uses. */
 export type PlanUsage = { readonly apps: number; readonly replicas: number; readonly gpus: number };
 
-/** A project that has a plan or is stopped; with several stops it has a row for each. */
+/**
+ * A row of a project that has a plan or is stopped; a project with several stops has a row for
+ * each.
+ */
 export type StandingRow = {
   readonly id: ProjectId;
   readonly plan: string | null;

@@ -79,8 +79,8 @@ export class PlanUseCases {
 
   /**
    * Refuses a new app that exceeds the plan. Runs in the transaction that has inserted the app, so
-   * the app is counted too. A transaction that adds a second app at the same time waits here, and
-   * then counts the first.
+   * the app is counted too. A transaction that adds another app at the same time waits here for the
+   * lock on the project, and then counts this app too.
    */
   async admitApp(tx: Tx, projectId: ProjectId): Promise<void> {
     const plan = await this.planOf(tx, projectId);
@@ -103,8 +103,8 @@ export class PlanUseCases {
   }
 
   /**
-   * The plan with this name, or the default plan. An unknown name was assigned by a platform that
-   * knows it: startup reports it.
+   * The plan with this name, or the default plan. An unknown name was assigned after the start of
+   * this platform, by another platform that knows it: a start with an unknown name is refused.
    */
   #planNamed(name: string | null): ProjectPlan {
     const plan = name === null ? undefined : this.#parts.plans.byName.get(name);

@@ -4,7 +4,10 @@
 /** Which coupons a plan's projects can apply: any, only those that name the plan, or none. */
 export const couponRules = ["all", "named", "none"] as const;
 
-/** A plan. Null means no limit; for days it means the value of the platform's settings. */
+/**
+ * A plan. Null means no limit; for days and for recorded calls it means the value of the platform's
+ * settings.
+ */
 export type ProjectPlan = {
   readonly name: string;
   readonly appsMax: number | null;

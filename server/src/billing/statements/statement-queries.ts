@@ -24,7 +24,7 @@ import type { Foundation } from "#store/foundation.ts";
  * outage are written within a day.
  */
 const graceMs = 86_400_000;
-/** Statements per turn; the next turn continues. */
+/** How many statements one turn closes; the next turn continues. */
 const statementsMax = 1_000;
 
 /** A month's statement; `closedAt` null: it may still change. */
@@ -62,7 +62,7 @@ export class StatementQueries {
       const open = (await openStatements(tx, inputs, now)).find(
         (content) => content.period === period,
       );
-      // A month without usage has no corrections either.
+      // An earlier month without usage has an empty statement: it gets no corrections either.
       return {
         content: open ?? makeStatement(inputs, { period, lines: [], others: [] }),
         closedAt: null,
@@ -87,7 +87,7 @@ async function readInputs(tx: Tx, projectId: ProjectId): Promise<StatementInputs
 
 /**
  * Computes the open statements up to `last`, in the order in which they would close: a correction
- * goes into the first possible one.
+ * goes into the first open statement that is later than the corrected month.
  */
 async function openStatements(
   tx: Tx,
@@ -130,14 +130,14 @@ function makeStatement(inputs: StatementInputs, month: StatementMonth): Statemen
 }
 
 /**
- * Closes the statements of months that ended at least a day ago. Each is one transaction;
- * idempotent.
+ * Closes the statements of months that ended at least a day ago. Each statement is closed in one
+ * transaction. Idempotent.
  */
 export async function closeStatements(
   { db, clock, log }: { readonly db: Db; readonly clock: Clock; readonly log: Log },
   signal?: AbortSignal,
 ): Promise<void> {
-  // The end of the month before the one in which the grace period began: all of it is over.
+  // The last instant of the latest month whose grace period is over.
   const lastMs = boundsOf(periodOf(clock.now() - graceMs)).fromMs - 1;
   for (const { projectId, period } of await readToClose(db, periodOf(lastMs), statementsMax)) {
     if (signal?.aborted) return;
@@ -161,6 +161,7 @@ async function closeStatement(
   const { projectId, period, nowMs } = month;
   const currency = await openAccount(tx, projectId);
   const account = await lockAccount(tx, projectId);
+  // Another process holds the account; a later turn closes the statement.
   if (account === null) return;
   // A closed statement must agree with the ledger.
   const applied = await readApplied(tx, projectId);

@@ -1,13 +1,14 @@
 // Computes the statement of one month: usage, discounts, late corrections of earlier months, and
 // the amount due. Pure. A closed statement never changes: later changes become corrections in a
-// later one.
+// later statement.
 import type { Period } from "#billing/period.ts";
 import { drawnIn, type Drawn } from "#billing/coupons/settle.ts";
 import type { SourceKind } from "#billing/usage/metered-source.ts";
 
 /**
  * Usage of one kind, of an app or, with an empty `appId`, of the project itself. Amounts are texts,
- * because they are stored as JSON. Times in ms.
+ * because they are stored as JSON. Times are in ms; those of GPUs, cores and GB are multiplied by
+ * their numbers.
  */
 export type StatementLine = {
   readonly appId: string;
@@ -110,7 +111,7 @@ function correctionsOf(parts: StatementParts): StatementCorrection[] {
   for (const { period, usageMicros, discountMicros } of statements) {
     // A statement corrects only months before its own.
     if (period >= parts.period) continue;
-    // A month is reported by its own statement and by the corrections of later ones.
+    // A month is reported by its own statement and by the corrections of later statements.
     const reported = statements
       .flatMap((statement) => statement.corrections)
       .filter((correction) => correction.period === period);

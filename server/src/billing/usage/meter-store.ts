@@ -23,7 +23,8 @@ const hasStorage = sql`not is_metered and (ended_at is not null or seen_at > coa
 
 /**
  * Locks the project's billing account until the transaction ends. Returns the number of its
- * postings so far, and whether one is due; null: another process holds it and meters the project.
+ * postings so far, and whether a posting is due; null: another process holds it and meters the
+ * project.
  */
 export async function lockAccount(
   tx: Tx,
@@ -51,14 +52,20 @@ type SourceRow = {
   provider: string | null;
   region: string | null;
   gpu_count: number;
-  /** In thousandths of a core and of a GB, like `gbs`. */
+  /** In thousandths of a core; `gbs` is in thousandths of a GB. */
   cores: string;
   gbs: string;
   /** When the metered time begins; null: a build that has made no environment. */
   started_at: Date | null;
-  /** When the metered time ended, or until when the source was last seen; null as above. */
+  /**
+   * When the metered time ended, or when the source was last seen; null: a build that has made no
+   * environment, or was interrupted while it made one.
+   */
   until_at: Date | null;
-  /** The start of the row itself, which a build has even without an environment. */
+  /**
+   * When the replica, the build or the use of storage began. A build has this time even without an
+   * environment.
+   */
   began_at: Date;
   is_ended: boolean;
 };
@@ -107,7 +114,8 @@ export async function readSources(
       provider: row.provider,
       region: row.region,
       gpuCount: row.gpu_count,
-      // The columns have at most three decimals.
+      // The columns have at most three decimals, so thousandths are whole, apart from rounding
+      // errors of floating-point numbers.
       coreThousandths: BigInt(Math.round(Number(row.cores))),
       gbThousandths: BigInt(Math.round(Number(row.gbs))),
     },
@@ -121,7 +129,7 @@ export async function readSources(
 function spanOf({ began_at, started_at, until_at }: SourceRow): { startMs: number; endMs: number } {
   // A build that made no environment counts on the day it began.
   if (started_at === null) return { startMs: began_at.getTime(), endMs: began_at.getTime() };
-  // A build without the end of its environment was interrupted.
+  // A build without the end of its environment was interrupted, and has no usage.
   const endedAt = until_at ?? started_at;
   return { startMs: started_at.getTime(), endMs: endedAt.getTime() };
 }
@@ -243,7 +251,7 @@ export async function writeProgress(tx: Tx, metered: readonly Metered[]): Promis
       update ${sql.table(name)} as metered set metered_until = batch.until_at, is_metered = batch.done
         from batch, locked where metered.id = batch.id and locked.id = batch.id`.execute(tx);
   }
-  // The `case` makes sure that only the ids of builds are cast: not all others are UUIDs.
+  // The `case` makes sure that only the ids of builds are cast: not all other ids are UUIDs.
   await sql`
     update builds set is_metered = true
       from jsonb_to_recordset(${batch}::jsonb) as batch (id text, kind text, done boolean)

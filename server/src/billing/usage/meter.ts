@@ -32,9 +32,12 @@ export type MeterOptions = Pick<Foundation, "db" | "clock" | "log"> & {
 
 /** The maximum number of sources of each kind per step. */
 const sourcesMax = 200;
-/** Slices of one source per step: about four days. A longer backlog takes more steps. */
+/**
+ * How many slices of one source a step makes, enough for about four days. A longer backlog takes
+ * more steps.
+ */
 const slicesMax = 100;
-/** Steps of a project per turn; the next turn continues. */
+/** How many steps of a project a turn takes; the next turn continues. */
 const stepsMax = 1_000;
 
 /**
@@ -71,6 +74,7 @@ export class Meter {
         );
       }
     }
+    // A closed statement never changes, so a clock that may be far off closes none.
     if (clock.isSettled()) await closeStatements(this.#options, signal);
   }
 
@@ -131,10 +135,11 @@ async function meterStep(
       nowMs: clock.now(),
     });
     onStep("usage posted");
-    // A cut stretch can change discounts even without new usage.
   } else if (isChanged || hasCut) {
+    // A cut stretch can change discounts even without new usage.
     await store.wantPosting(tx, projectId, postingDelayMs);
   }
+  // With a full list, some sources may have been left out.
   const isMore =
     sources.length >= sourcesMax || metered.some(({ source, untilMs }) => untilMs < source.endMs);
   return { isChanged, isMore };

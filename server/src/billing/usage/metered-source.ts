@@ -40,7 +40,10 @@ export type Metered = {
   readonly isDone: boolean;
 };
 
-/** The pool as text: `provider/region`, without the parts that are null. */
+/**
+ * The pool as text: `provider/region`, or `provider` without a region; the part before a region is
+ * empty without a provider.
+ */
 export function poolOf({ provider, region }: Pick<PricedResources, "provider" | "region">): string {
   const name = provider ?? "";
   return region === null ? name : `${name}/${region}`;

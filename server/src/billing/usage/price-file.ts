@@ -43,8 +43,9 @@ const multiplier: DecimalForm = { name: "a number", max: 1_000, decimals: 3 };
 const freeGb: DecimalForm = { name: "a number of GB", max: 1_000_000, decimals: 3 };
 
 /**
- * The prices in `text`. A version inherits what it omits from the previous one, the first from the
- * built-in prices. Only the `computeTypes` may have prices. Throws `OperatorFileRefused`.
+ * The prices in `text`. A version inherits what it omits from the previous version, and the first
+ * version from the built-in prices. Only the `computeTypes` may have prices. Throws
+ * `OperatorFileRefused`.
  */
 export function readPrices(text: string, computeTypes: readonly string[]): Prices {
   const root = parseFile(text);
@@ -57,6 +58,7 @@ export function readPrices(text: string, computeTypes: readonly string[]): Price
       readVersion(`prices[${index}]`, table, { before, isFirst: index === 0, computeTypes }),
     );
   }
+  // The type of the result requires a first version.
   const [first, ...others] = versions;
   return first === undefined ? builtInPrices : [first, ...others];
 }
@@ -81,6 +83,7 @@ function readVersion(
     validFromMs: readValidFrom(`${path}.valid_from`, table["valid_from"], { before, isFirst }),
     core: rates.core ?? before.core,
     gb: rates.gb ?? before.gb,
+    // The prices that the table names replace the inherited ones.
     compute: new Map([...before.compute, ...(rates.compute ?? [])]),
     protectedThousandths: decimal("protected_multiplier", multiplier, before.protectedThousandths),
     storageGbMonth: decimal("storage_gb_month", perMonth, before.storageGbMonth),
@@ -130,7 +133,7 @@ function readPools(path: string, value: unknown, computeTypes: readonly string[]
   return pools;
 }
 
-/** The prices that the table names. The others stay absent, so that they are inherited. */
+/** The prices that the table names. Other prices stay absent, so that they are inherited. */
 function readRates(path: string, table: Table, computeTypes: readonly string[]): Partial<Rates> {
   const core = table["cpu_core"];
   const gb = table["memory_gb"];
@@ -159,10 +162,11 @@ function readCompute(
 
 function readDecimal(path: string, decimal: unknown, { name, max, decimals }: DecimalForm): bigint {
   const allowed = `${name} from 0 to ${max} with at most ${decimals} decimals`;
-  // JavaScript writes a number with as few digits as identify it. These are the digits in the file,
-  // except for trailing zeros.
+  // JavaScript writes a number with as few digits as identify it. So its digits are those in the
+  // file, except for trailing zeros.
   const text = typeof decimal === "number" ? plainText(decimal) : decimal;
-  // The bounds keep long texts from being read as numbers; trailing zeros need some space.
+  // The groups are the digits before and after the point. Their bounds keep long texts from being
+  // read as numbers; more decimals than allowed may be zeros.
   const parts = typeof text === "string" ? /^(\d{1,15})(?:\.(\d{1,25}))?$/.exec(text) : null;
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
   if (parts === null || fraction.length > decimals)
@@ -179,6 +183,7 @@ function plainText(value: number): string {
   // A number with a positive exponent keeps it, and is refused: it is far above every maximum.
   if (exponent === undefined || !exponent.startsWith("-")) return String(value);
   const [whole = "", fraction = ""] = digits.split(".");
+  // An exponent of −n puts n − 1 zeros between the point and the digits.
   return `0.${"0".repeat(Number(exponent.slice(1)) - 1)}${whole}${fraction}`;
 }
 

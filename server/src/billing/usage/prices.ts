@@ -16,6 +16,7 @@ export type Rates = {
 /** Overrides for replicas of a provider, or of one of its regions. */
 export type PoolRates = Partial<Rates> & {
   readonly provider: string;
+  /** Null: all regions of the provider. */
   readonly region: string | null;
 };
 
@@ -34,6 +35,7 @@ export type PriceVersion = Rates & {
   readonly storageGbMonth: bigint;
   /** How much storage each project has free, in thousandths of a GB. */
   readonly storageFree: bigint;
+  /** The overrides; a price that no override names is the price of the version. */
   readonly pools: readonly PoolRates[];
 };
 
@@ -88,6 +90,7 @@ export function storageRateAt(prices: Prices, gbThousandths: bigint, atMs: numbe
 }
 
 function versionAt(prices: Prices, atMs: number): PriceVersion {
+  // The first version has no lower bound, so a version is always found.
   return prices.findLast(({ validFromMs }) => validFromMs <= atMs) ?? prices[0];
 }
 
@@ -113,6 +116,7 @@ export function priceAt(prices: Prices, where: PricedLocation, atMs: number): Se
     computeTier: "interruptible",
   };
   const priceOf = (amount: Partial<PricedResources>): number =>
+    // `amount` takes the place of one of the zeros.
     Number(rateAt(prices, { ...where, ...nothing, ...amount }, atMs)) / rateUnit;
   return {
     gpuSecond: priceOf({ gpuCount: 1 }),

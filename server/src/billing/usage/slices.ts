@@ -16,14 +16,15 @@ export type Slice = {
 };
 
 export type SliceRequest = {
+  /** When the source began. */
   readonly startMs: number;
   /** The end of the time to cut. */
   readonly endMs: number;
   /** The borders, in any order. */
   readonly borders: readonly number[];
   /**
-   * Existing slices of the source in time order: the last one that begins at or before `endMs`, and
-   * all later ones. They keep their rates, so that time already counted keeps its price.
+   * Existing slices of the source in time order: the last slice that begins at or before `endMs`,
+   * and all later slices. They keep their rates, so that time already counted keeps its price.
    */
   readonly known: readonly Slice[];
   readonly rateAt: (atMs: number) => bigint;
@@ -38,13 +39,14 @@ const attosOfMicro = 1_000_000_000_000n;
 /** The slices that replace the known ones, in time order, up to `endMs` or up to `slicesMax`. */
 export function slicesUpTo(request: SliceRequest): Slice[] {
   const { endMs, known, slicesMax } = request;
+  // The time from the first known slice on is cut anew.
   const first = known[0];
   const slices: Slice[] = [];
   let atMs = first?.beginsAtMs ?? request.startMs;
   let attosBefore = first?.attosBefore ?? 0n;
   while (atMs < endMs && slices.length < slicesMax) {
     const ms = nextCut(request, atMs) - atMs;
-    // All slices of an hour have one rate, so any known one has it.
+    // All slices of an hour have one rate, so any known slice of the hour has it.
     const rateFemtos = known.findLast(isOfHour(atMs))?.rateFemtos ?? request.rateAt(atMs);
     // Femtos (10^-15) of a second, times milliseconds, make attos (10^-18).
     const attos = rateFemtos * BigInt(ms);
@@ -56,7 +58,10 @@ export function slicesUpTo(request: SliceRequest): Slice[] {
   return slices;
 }
 
-/** The end of a slice that begins at `atMs`: the next border, at most the hour's end or `endMs`. */
+/**
+ * The end of a slice that begins at `atMs`: the next border, the end of the hour or `endMs`,
+ * whichever is first.
+ */
 function nextCut({ endMs, borders }: SliceRequest, atMs: number): number {
   const hourEndMs = (Math.floor(atMs / hourMs) + 1) * hourMs;
   let cutMs = Math.min(hourEndMs, endMs);

@@ -25,8 +25,8 @@ export function stretchOf(borders: readonly number[], atMs: number): number {
 export type StretchCut = { readonly ofMs: number; readonly atMs: number; readonly toMs: number };
 
 /**
- * The cuts that turn the known stretches into those of all borders, in the order in which to apply
- * them.
+ * The cuts that turn the stretches that begin at the `known` times into the stretches of all
+ * borders, in the order in which to apply them.
  */
 export function cutsOf(borders: readonly number[], known: ReadonlySet<number>): StretchCut[] {
   const cuts: StretchCut[] = [];
@@ -36,6 +36,7 @@ export function cutsOf(borders: readonly number[], known: ReadonlySet<number>): 
     if (known.has(atMs) || atMs === fromMs) continue;
     // The usage up to the next known stretch moves. The cuts of later borders move parts of it on.
     const nextMs = borders.find((border) => border > atMs && known.has(border)) ?? monthEndMs;
+    // The stretch that contains the border, after the cuts at all earlier borders.
     const ofMs = stretchOf(borders.slice(0, index), atMs);
     cuts.push({ ofMs, atMs, toMs: Math.min(monthEndMs, nextMs) });
   }

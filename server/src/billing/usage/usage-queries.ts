@@ -1,6 +1,6 @@
-// The API's usage queries: costs and discounts, sums by group, the ledger, applied coupons. All are
-// computed from sums by day and by stretch, which lag about a minute behind; the ledger follows
-// them.
+// The API's usage queries: costs and discounts, sums by group, the ledger, applied coupons. All but
+// the ledger are computed from sums by day and by stretch, which lag about a minute behind; the
+// ledger lags further behind.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Currency, Money } from "#lib/money.ts";
 import { pageOf, type Page } from "#lib/page-token.ts";

@@ -90,6 +90,7 @@ export async function readUsageBy(
   const from = grouping === "app" ? monthsAndDaysOf(window) : rowsOf(window);
   const { rows } = await sql<SumsRow & Partial<Record<string, string>>>`
     select ${columns}, ${sums} from ${from} group by ${columns} order by ${columns}`.execute(db);
+  // A row has only the columns of the grouping.
   return rows.map((row) => ({
     ...sumsOf(row),
     appId: row["app_id"] ?? null,
@@ -118,7 +119,10 @@ const sums = sql`
   coalesce(sum(amount_micros) filter (where kind = 'build'), 0) as build_micros,
   coalesce(sum(amount_micros) filter (where kind = 'storage'), 0) as storage_micros`;
 
-/** The rows of a window: an app has its own, a project has rows that already sum up its apps. */
+/**
+ * The rows of a window: an app has its own rows, and a project has rows that already sum up its
+ * apps.
+ */
 function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown> {
   const days = sql`project_id = ${projectId} and day >= ${from} and day < ${to}`;
   return appId === undefined
@@ -126,7 +130,7 @@ function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown
     : sql`usage_days where ${days} and app_id = ${shownAppId(appId)}`;
 }
 
-/** The rows of a window by app: months for its whole months, and days for the partial ones. */
+/** The rows of a window by app: months for its whole months, and days for the rest. */
 function monthsAndDaysOf({ projectId, from, to }: UsageWindow): RawBuilder<unknown> {
   // The whole months are the ones from `first` on and before `end`.
   const first = from.endsWith("-01") ? from.slice(0, 7) : nextPeriod(from.slice(0, 7));

@@ -11,6 +11,7 @@ export type DiskLimits = {
   /** The storage limits of projects that have their own. */
   readonly ownStorageBytes: ReadonlyMap<string, number>;
   readonly reserveBytes: number;
+  /** How many more files must still be possible on the disk. */
   readonly reserveFiles: number;
 };
 
@@ -33,6 +34,7 @@ export type FreeSpace = { readonly bytes: number; readonly files: number | null 
 
 export type DiskState = "enough" | "short" | "critical";
 
+/** A replica or build to end, or a project whose replicas and builds are to end. */
 export type DiskEnding = {
   readonly kind: Growing["kind"];
   readonly id: string;
@@ -79,7 +81,9 @@ export function endings(
     const reason = overLimit(writer, limits);
     if (reason !== null) overLimits.push(endingOf(writer, reason));
   }
+  // Nobody else has to end before the end of these writers shows whether space is still short.
   if (overLimits.length > 0 || diskState(freeSpace, limits) === "enough") return overLimits;
+  // True when there are enough bytes, but too few more files are possible.
   const areFilesShort =
     freeSpace.files !== null &&
     freeSpace.files < limits.reserveFiles &&
@@ -107,8 +111,8 @@ function endingOf({ kind, id, now }: Growing, reason: string): DiskEnding {
 }
 
 /**
- * A project over its limit may continue as long as its storage does not grow, so that its apps can
- * delete the excess.
+ * Why a writer is over its limit; null: it is not. A project over its limit may continue as long as
+ * its storage does not grow by more than `growthBytesMin`, so that its apps can delete the excess.
  */
 function overLimit({ kind, id, now, before }: Measured, limits: DiskLimits): string | null {
   const { replicaBytes } = limits;

@@ -1,6 +1,7 @@
 // A file that only occupies space. When the disk is full, the platform deletes it, so that the
-// database and its own files can still grow, and recreates it once there is enough space. No other
-// way reserves space on every file system: an app can take all free space in one step.
+// database and the platform's own files can still grow, and recreates it once there is enough
+// space. Without the file, an app could take all free space in one step, and no other way reserves
+// space on every file system.
 import { execFile } from "node:child_process";
 import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";

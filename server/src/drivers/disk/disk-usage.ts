@@ -58,6 +58,7 @@ export async function measure(
   { isUserOwned, ...runOptions }: MeasureOptions,
 ): Promise<ReadonlyMap<string, DiskUsage | null>> {
   const inNamespace = isUserOwned ? ["unshare", "--user", "--map-root-user"] : [];
+  // With -x, `du` stays on the folder's file system; with -s, it prints only the sum.
   const duSizes = (option: string, paths: readonly string[]): Promise<Map<string, number | null>> =>
     sizes([...inNamespace, "du", "-x", "-s", option, "--"], paths, runOptions);
   const kilobytes = await duSizes("-k", folders);
@@ -121,6 +122,7 @@ export async function deletedBytes(
   // The files of a container are on an overlay of its own.
   const deviceOf = (path: string) => unlessExited(() => [String(statSync(path).dev)]);
   const devices = new Set([folder, `/proc/${pid}/root`].flatMap(deviceOf));
+  // With -L, `find` sees the files to which the descriptors lead. A deleted file has no links.
   const onlyDeletedFiles = ["-maxdepth", "1", "-links", "0", "-type", "f"];
   // The device, the inode, and the number of blocks of 512 bytes.
   const print = ["-printf", "%D %i %b\\n"];

@@ -96,9 +96,9 @@ export class DiskWatch {
   #measureMs = 0;
   /** The free space when the last measurement ended. */
   #freeAtMeasure: rules.FreeSpace = { bytes: 0, files: null };
-  /** Something has changed that needs a measurement soon. */
+  /** True when something has changed that needs a measurement soon. */
   #isChanged = false;
-  /** The last measurement found no writer to end. */
+  /** True when the last measurement found no writer to end. */
   #isSettled = false;
   /** Cancels the check that follows after `checkSoonMs`. */
   #cancelSoon: (() => void) | undefined;
@@ -271,7 +271,7 @@ export class DiskWatch {
     const mayEndWriters = isLimited || isNear;
     const share = this.#state === "enough" ? quickShare : rules.growthShare;
     const isUrgent = this.#isChanged || (mayEndWriters && this.#hasFallen(limits, share));
-    // An urgent measurement follows after a pause as long as the last one took.
+    // The pause before an urgent measurement is as long as the last measurement took.
     if (isUrgent) return sinceMs >= this.#measureMs;
     const everyMs = mayEndWriters ? measureEveryMs : measureSeldomMs;
     return sinceMs >= Math.max(everyMs, this.#measureMs * measurePauseFactor);
@@ -366,9 +366,9 @@ export class DiskWatch {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
     // While there is enough space, a storage can only be over its limit.
     const isOver = kind === "storage" && this.#state === "enough";
-    // The project's next replica may run as long as it does not increase this usage. What the
-    // present one still writes until its end counts as growth, too: a usage measured after its end
-    // would forgive what the next replica had written by then.
+    // The project's next replica may run as long as the storage does not exceed this usage. The
+    // usage is remembered now, before the present writers end: later it would include what the next
+    // replica has written by then, which would not count as growth.
     if (isOver && now !== null) this.#usageBefore.set(id, now);
     const isMeant = (writer: DiskWriter): boolean =>
       kind === "storage" ? writer.projectId === id : writer.id === id;

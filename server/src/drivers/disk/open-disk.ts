@@ -6,8 +6,8 @@ import { DiskWatch, type DiskWatchOptions } from "./disk-watch.ts";
 export type DiskConfig = {
   readonly dataDir: string;
   /**
-   * Limits for writes to the disk, and the space to keep free, in bytes; null: no limit, or derived
-   * from the disk's size.
+   * Limits for writes to the disk, and the space to keep free, in bytes. For a limit, null is no
+   * limit; for the space, null is a share of the disk's size.
    */
   readonly disk: DiskWatchOptions["limits"];
   readonly paths: { readonly storageDir: string };

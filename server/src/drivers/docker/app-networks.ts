@@ -1,7 +1,7 @@
-// Makes a private network in the engine for each app, so that no app reaches another. An app has a
-// network for each value of its setting egressCidrs, since the rules of the machine's firewall are
-// made for whole interfaces. A network stays for a while after its last replica, so that the next
-// replica starts faster.
+// Makes a private network in the engine for each app, so that no app reaches another. If releases
+// of an app differ in the setting egressCidrs, each value has a network of its own, since the rules
+// of the machine's firewall are made for whole interfaces. A network stays for a while after its
+// last replica, so that the next replica starts faster.
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -19,21 +19,23 @@ import type { DriverParts } from "#drivers/opened-driver.ts";
 
 export type AppNetworksOptions = Pick<DriverParts, "clock" | "installationId"> & {
   readonly engine: Engine;
+  /** Makes the names of interfaces. */
   readonly names: KeyedNames;
   /** Distinguishes the interfaces of this installation; see `Firewall`. */
   readonly installation: string;
+  /** Null: firewall rules cannot be set on this machine. */
   readonly firewall: Firewall | null;
   readonly machine: MachineFiles;
 };
 
-/** The interfaces of apps' networks on the machine, for the firewall. */
+/** How the firewall recognizes the interfaces and the addresses of apps; see `Firewall.links`. */
 export const bridges = { prefix: "slb", range: subnetsRange };
 
 type Owner = Pick<ReplicaSpec, "appId" | "egressCidrs">;
 
 /**
- * How many ranges of addresses are tried to find one that no other network of the engine uses.
- * Nearly all ranges are free.
+ * How many ranges of addresses are tried to find one that no other network of the engine uses. The
+ * first is nearly always free.
  */
 const triesMax = 30;
 /** How long a network stays after its last replica. */
@@ -44,9 +46,12 @@ const bridgeOption = "com.docker.network.bridge.name";
 /** The networks of one installation. */
 export class AppNetworks {
   readonly #options: AppNetworksOptions;
-  /** The work in progress on a network, by name: creating and removing never overlap. */
+  /**
+   * The work in progress on each network, given by its name: creating and removing a network never
+   * overlap.
+   */
   readonly #turns = new Map<string, Promise<void>>();
-  /** When each network was last seen in use, by name and by the monotonic clock. */
+  /** When each network, given by its name, was last seen in use; time of the monotonic clock. */
   readonly #usedAtMs = new Map<string, number>();
 
   constructor(options: AppNetworksOptions) {
@@ -70,14 +75,14 @@ export class AppNetworks {
     await this.#inTurn(name, async () => {
       const { firewall, machine } = this.#options;
       // The engine is asked each time, since somebody may have removed the network.
-      const createdInterface = await this.#interfaceOf(name);
-      const bridge = createdInterface ?? this.#bridgeOf(owner);
+      const existingBridge = await this.#interfaceOf(name);
+      const bridge = existingBridge ?? this.#nameOfBridge(owner);
       if (firewall !== null && owner.egressCidrs !== null)
         await limitEgress(firewall, bridge, owner.egressCidrs);
-      if (createdInterface === undefined) await this.#create(owner);
-      // Lets apps' calls reach the platform's loopback address; without the right to write this
-      // file they cannot. The file is written each time, since the engine makes the interface anew
-      // after a restart of the machine.
+      if (existingBridge === undefined) await this.#create(owner);
+      // Lets packets of the apps reach the machine's loopback address, at which the platform may
+      // listen; they are dropped if it may not write this file. The file is written each time,
+      // since the engine makes the interface anew after a restart of the machine.
       const file = `/proc/sys/net/ipv4/conf/${bridge}/route_localnet`;
       await writeFile(join(machine.root, file), "1").catch(() => undefined);
     });
@@ -114,8 +119,8 @@ export class AppNetworks {
   /** Returns the name of the network for a replica of this app with this setting. */
   nameOf({ appId, egressCidrs }: Owner): string {
     // No id of an app contains a dot, so names of two apps never collide.
-    const limits = egressCidrs === null ? "" : `.${hashOf(JSON.stringify(egressCidrs))}`;
-    return `slipway-${this.#options.installation}-${appId}${limits}`;
+    const suffix = egressCidrs === null ? "" : `.${hashOf(JSON.stringify(egressCidrs))}`;
+    return `slipway-${this.#options.installation}-${appId}${suffix}`;
   }
 
   #listed() {
@@ -124,16 +129,17 @@ export class AppNetworks {
   }
 
   /**
-   * Returns the name of the network's interface. The prefix, the installation and 8 digits together
-   * have 15 characters, the kernel's limit.
+   * Returns the name that a new network's interface gets. The prefix, the installation and 8 digits
+   * together have 15 characters, the kernel's limit.
    */
-  #bridgeOf({ appId, egressCidrs }: Owner): string {
+  #nameOfBridge({ appId, egressCidrs }: Owner): string {
     const { installation, names } = this.#options;
     const limits = egressCidrs === null ? "" : ` ${JSON.stringify(egressCidrs)}`;
     const digits = names("interface", `${appId}${limits}`).slice(0, 8);
     return `${bridges.prefix}${installation}${digits}`;
   }
 
+  /** Calls `act` when the earlier work on this network is done. */
   async #inTurn(name: string, act: () => Promise<unknown>): Promise<void> {
     const earlier = this.#turns.get(name) ?? Promise.resolve();
     const done = earlier.then(act).then(() => undefined);
@@ -144,7 +150,7 @@ export class AppNetworks {
     });
   }
 
-  /** Returns the name of the network's interface; undefined when there is no such network. */
+  /** Returns the interface of the network with this name; undefined: there is no such network. */
   async #interfaceOf(name: string): Promise<string | undefined> {
     const network = this.#options.engine.calls.getNetwork(name);
     const info = (await unlessStatus([404], network.inspect())) as NetworkInspectInfo | undefined;
@@ -160,7 +166,7 @@ export class AppNetworks {
         Driver: "bridge",
         IPAM: { Config: [{ Subnet: chooseSubnet(readText("/proc/net/route")) }] },
         Options: {
-          [bridgeOption]: this.#bridgeOf(owner),
+          [bridgeOption]: this.#nameOfBridge(owner),
           // Replicas of an app have no business with each other either.
           "com.docker.network.bridge.enable_icc": "false",
         },
@@ -205,6 +211,7 @@ export async function installationInUse(
   return null;
 }
 
+/** Returns 8 digits, which are enough to distinguish the few values of one app. */
 function hashOf(text: string): string {
   return createHash("sha256").update(text).digest("hex").slice(0, 8);
 }

@@ -1,7 +1,7 @@
 // Chooses the addresses of an app's network. No route of the machine may lead to them, or replicas
-// could not be reached. Docker itself would avoid only its own networks, and not those of another
-// engine or of virtual machines. Routes outside the main routing table, as some VPNs have them, are
-// not seen. Pure.
+// could not be reached. Docker itself would avoid only its own networks, but not the networks of
+// another engine or of virtual machines. Routes outside the main routing table, as some VPNs have
+// them, are not seen. Pure.
 import { randomInt } from "node:crypto";
 
 /** The range of all apps' networks, each of which has 256 addresses. */
@@ -9,7 +9,7 @@ export const subnetsRange = "10.216.0.0/13";
 
 /** 10.216.0.0 as a number. */
 const firstNetwork = 0x0ad8_0000;
-/** How many networks with prefixes of 24 bits the range has, whose prefix has 13. */
+/** The prefix of the range has 13 bits and that of a network 24, so there are 2 ** 11 networks. */
 const networkCount = 2048;
 const networkSize = 256;
 /** The bits of an address that say which of the networks it is in. */
@@ -32,8 +32,9 @@ export function chooseSubnet(routes: string): string {
   return subnetOf(firstNetwork + firstTried * networkSize);
 }
 
-/** The routes that lead to only some of the networks. A default route leads to all of them. */
+/** The routes that lead to only some of the networks, unlike a default route. */
 function routesIn(text: string): Route[] {
+  // The first line names the columns.
   const lines = text.split("\n").slice(1);
   const routes = lines.map((line) => {
     const columns = line.split("\t");
@@ -44,12 +45,15 @@ function routesIn(text: string): Route[] {
 }
 
 function leadsTo({ to, mask }: Route, network: number): boolean {
-  // `-networkSize` has all bits but those of the addresses within a network.
+  // `-networkSize` has all bits except the ones that number the addresses within a network.
   const comparedBits = mask & -networkSize;
   return (to & comparedBits) === (network & comparedBits);
 }
 
-/** Parses an address in the kernel's format: hexadecimal, and the last byte first. */
+/**
+ * Parses an address in the kernel's format: hexadecimal, and the last byte first. Returns 0 for a
+ * missing column: the text ends with an empty line.
+ */
 function numberOf(hex: string): number {
   return hex.length === 8 ? Buffer.from(hex, "hex").readUInt32LE() : 0;
 }

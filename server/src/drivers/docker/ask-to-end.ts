@@ -1,6 +1,6 @@
 // Asks the processes of a container to end: first the command, then the processes that it leaves,
-// such as a server started by a shell. The engine's init would end with the command and take the
-// other processes with it, so it is halted meanwhile.
+// such as a server started by a shell. The engine's init is halted meanwhile: it would end with the
+// command and take the other processes with it.
 import type Docker from "dockerode";
 import { unlessStatus, type Engine } from "./engine.ts";
 import { runInside } from "./run-inside.ts";
@@ -22,18 +22,22 @@ export async function askToEnd(engine: Engine, containerId: string, signal: stri
   if (signal === "SIGKILL" || (await countProcesses(container)) <= processesAlone)
     return await kill(signal);
   await kill("SIGSTOP");
-  // This fails in an image without a shell, where no process can hide behind one. A shell names
-  // signals without SIG.
+  // The script fails in an image without a shell, where no process can hide behind a shell either.
+  // A shell names signals without SIG.
   const command = ["sh", "-c", script, "sh", signal.replace(/^SIG/, "")];
   const exitCode = await runInside(engine, containerId, command).then(
     (end) => end.exitCode,
     () => null,
   );
   await kill("SIGCONT");
+  // If the script has failed, the init gets the signal and passes it on to the command.
   if (exitCode !== 0) await kill(signal);
 }
 
-/** Counts the processes that the engine can see; with gVisor it does not see all. */
+/**
+ * Counts the processes that the engine can see; with gVisor it does not see all. Returns 0 when the
+ * engine does not say.
+ */
 async function countProcesses(container: Docker.Container): Promise<number> {
   const list = (await container.top().catch(() => null)) as {
     readonly Processes: unknown[] | null;
@@ -42,9 +46,12 @@ async function countProcesses(container: Docker.Container): Promise<number> {
 }
 
 /**
- * Sends the signal to the command and, when that has ended, to all other processes. A process that
- * has ended stays as a zombie while the init is halted. This shell itself is no child of the init.
- * It exits with 3 if it cannot signal the command, and with 4 if the image has no `sleep`.
+ * Sends the signal to the command and, when that has ended, to all other processes. The command is
+ * the first child of the init; the shell that runs the script is none of its children. A zombie
+ * counts as ended: while the init is halted, it does not collect its children. In `stat`, the state
+ * follows the process's name, which ends with `)`. `kill` with -1 reaches neither the init nor the
+ * shell itself. The script exits with 3 if it cannot signal the command, and with 4 if the image
+ * has no `sleep`.
  */
 const script = `
 lives() { read -r line <"/proc/$1/stat" || return 1; case \${line##*) } in Z*|X*) return 1;; esac; }

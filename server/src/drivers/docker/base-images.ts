@@ -1,7 +1,7 @@
 // Decides which images a build may use, before it begins. The registry of each image must be
 // allowed. For an image that is named by digest, the registry must also say that the app may have
 // it: BuildKit does not ask again when the engine has the image, so a project would otherwise get
-// an image that another one pulled with its own credentials.
+// an image that another project pulled with credentials of its own.
 import type { IncomingMessage } from "node:http";
 import type Docker from "dockerode";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -36,6 +36,7 @@ type BuildFacts = Pick<BuildContext, "registryAuth" | "signal"> & {
 const digestsMax = 20;
 /** How long a registry may take to answer. */
 const answerWaitMs = 30_000;
+/** How much of an answer is read, since it becomes part of a message. */
 const answerCharactersMax = 10_000;
 
 /** Throws `BuildFailed` for the first image that the build may not use. */
@@ -48,7 +49,8 @@ export async function allowedImages(
   const sources = dockerfile === null ? bases : imagesIn(dockerfile, plan.environment);
   const mayLookUp = await checkRegistries(calls, sources, moreRegistries);
   const secret = await registryAuth();
-  // A name from another registry is only a word in a command: as an image it was refused above.
+  // A name that may not be looked up is only a word in a command: `checkRegistries` has refused all
+  // images at other registries.
   const withDigest = digestsIn(dockerfile ?? plan.baseImage).filter((name) => mayLookUp(name));
   const isRegistryAsked = secret !== null || withDigest.length > 0;
   const defaultRegistry = isRegistryAsked ? await usualRegistry(engine) : "";

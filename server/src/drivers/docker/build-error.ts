@@ -47,7 +47,8 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
   if (/Cannot connect to the Docker daemon|error during connect/i.test(reason)) {
     return `${engineIsDown} Then ${buildAgain}.`;
   }
-  // A program of the app may print this of a folder of its own, or of nothing at all.
+  // A program of the app may print that a disk is full and mean a small disk of its own, or no disk
+  // at all: in this case `explainBuildFailure` adds `ifEngineDisk`.
   if (!isProgramOfApp(failure) && diskFull.test(`${output}${reason}`)) {
     return `The disk of the Docker engine is full. The operator has to free up space on it (docker system df shows what takes it); then ${buildAgain}.`;
   }
@@ -86,13 +87,16 @@ function explain(failure: BuildFailure, setting: BuildSetting): string {
   return `The image could not be built: ${where}${shown(why)}.${quotedLine(output)} See the output above, and ${buildAgain}.`;
 }
 
-/** Whether a program has ended that the app's settings name, or a step of its own Dockerfile. */
+/**
+ * Whether the failure is the exit code of a command in the app's settings, or of a step in the
+ * app's own Dockerfile.
+ */
 function isProgramOfApp(failure: BuildFailure): boolean {
   const isStepOfApp = failure.step?.command !== undefined || isDockerfileStep(failure);
   return failure.exitCode !== null && isStepOfApp;
 }
 
-/** Steps of the app's own Dockerfile have such titles; see `BuildProgress`. */
+/** Whether a step of the app's own Dockerfile failed. `BuildProgress` calls such steps "Step …". */
 function isDockerfileStep({ step, title }: BuildFailure): boolean {
   return step === null && title?.startsWith("Step ") === true;
 }
@@ -114,6 +118,7 @@ function explainEngine(
 /** Says why an image cannot be pulled. `reason` is the engine's. */
 export function explainPull(image: string, reason: string, hasAuth: boolean): string {
   const name = image.replace(/@sha256:.*/, "");
+  // 401 and 403 count only as words of their own: a port or a version may contain these digits.
   if (
     /unauthorized|no basic auth credentials|authorization failed|access denied|insufficient_scope|forbidden|(?<![.:\w])40[13](?!\w)/i.test(
       reason,
@@ -158,7 +163,7 @@ function quotedLine(output: string): string {
   return line === "" ? "" : ` It says: ${shown(line)}.`;
 }
 
-/** Shortens the beginning: the cause stands at the end. */
+/** Shortens the beginning, by whole words if possible: the cause stands at the end. */
 function shownEnd(text: string): string {
   return text.length > shownMax ? `…${text.slice(-shownMax).replace(/^\S*\s/, "")}` : text;
 }

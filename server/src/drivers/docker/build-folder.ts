@@ -33,10 +33,14 @@ export type PreparedBuild = {
 type BuildInput = {
   readonly plan: BuildPlan;
   readonly secrets: BuildSecrets;
+  /** The folder of the build, which is filled. */
   readonly dir: string;
   readonly source: BuildSource;
+  /** The folder with the files of the cortex runtime. */
   readonly runtimeDir: string;
+  /** The user id that owns the app's files in the image. */
   readonly user: number;
+  /** The operator's variables for tools: proxies, package indexes and trusted certificates. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 };
@@ -53,7 +57,7 @@ export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
   // The Dockerfile has a folder of its own: BuildKit, which reads it, gets the whole folder.
   await mkdir(join(dir, "dockerfile"));
   const file = join(dir, "dockerfile", "Dockerfile");
-  const secrets = [...(await writeVariables(input)), ...(await writeSecrets(input))];
+  const secretParameters = [...(await writeVariables(input)), ...(await writeSecrets(input))];
   const context = join(dir, "context");
   if (plan.dockerfilePath !== null) {
     const { dockerfilePath } = plan;
@@ -61,6 +65,7 @@ export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
     const text = await readInside(context, dockerfilePath);
     const dockerfile = checkDockerfile(text, dockerfilePath, plan.environment);
     await writeLists(plan, context);
+    // A list that is named after the Dockerfile counts instead of the general list, as in BuildKit.
     const dockerfileIgnore = `${dockerfilePath}${ignoreFile}`;
     const ignoreList = [dockerfileIgnore, ignoreFile].find((name) =>
       existsSync(join(context, name)),
@@ -72,10 +77,11 @@ export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
     const variables = Object.entries(plan.environment).map(
       ([name, value]) => `--build-arg=${name}=${value}`,
     );
-    // The client takes the values from its environment; no layer of the image contains them.
+    // The client takes the values of proxies from its environment; no layer of the image contains
+    // them.
     const proxies = Object.keys(input.toolEnvironment).filter((name) => isProxy(name));
     variables.push(...proxies.map((name) => `--build-arg=${name}`));
-    const parameters = [...secrets, ...variables, `--file=${file}`, context];
+    const parameters = [...secretParameters, ...variables, `--file=${file}`, context];
     const notes = [dockerfileNote(plan, dockerfile), ...unknownSecrets(dockerfile, plan)];
     return { parameters, steps: new Map(), dockerfile, notes };
   }
@@ -85,7 +91,7 @@ export async function prepareBuild(input: BuildInput): Promise<PreparedBuild> {
   // The image gets all files of the app: the app's own list counts only for its own Dockerfile.
   await writeFile(`${file}${ignoreFile}`, "# Nothing is left out.\n");
   return {
-    parameters: [...secrets, `--file=${file}`, context],
+    parameters: [...secretParameters, `--file=${file}`, context],
     steps,
     dockerfile: null,
     notes: [],
@@ -203,7 +209,10 @@ function unknownSecrets(dockerfile: string, { secretNames }: BuildPlan): string[
   );
 }
 
-/** Writes the variables of the build to a file; returns the options that pass it to the build. */
+/**
+ * Writes the variables of the build to a file. Returns the options that pass this file to the
+ * build, and the operator's file of trusted certificates if there is one.
+ */
 async function writeVariables({ plan, dir, toolEnvironment }: BuildInput): Promise<string[]> {
   const certificates = await certificatesOf(toolEnvironment);
   const path = `/run/secrets/${buildSecrets.certificates}`;
@@ -215,6 +224,7 @@ async function writeVariables({ plan, dir, toolEnvironment }: BuildInput): Promi
     ...Object.entries(plan.environment),
   ];
   const lines = variables
+    // A shell can export no other names.
     .filter(([name]) => /^[A-Za-z_]\w*$/.test(name))
     .map(([name, value]) => `export ${name}=${shellQuoted(value)}\n`);
   const file = join(dir, "variables");
@@ -234,7 +244,10 @@ const certificateVariables = [
   "GIT_SSL_CAINFO",
 ];
 
-/** Returns the operator's file of trusted certificates; null: the image's own are used. */
+/**
+ * Returns the operator's file of trusted certificates; null: there is none that a build can get, so
+ * the certificates of the image are used.
+ */
 async function certificatesOf(
   environment: Readonly<Record<string, string>>,
 ): Promise<string | null> {

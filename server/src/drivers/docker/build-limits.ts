@@ -109,7 +109,10 @@ function runningSteps(folder: string): string[] {
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 }
 
-/** Returns false when the step already uses more than the limit, so that no limit is set. */
+/**
+ * Returns true when the step is limited now, or has ended; false when it already uses more than the
+ * limit, so that no limit could be set.
+ */
 function limitStep(group: Cgroup, limits: CgroupLimits): boolean {
   try {
     limitGroup(group, limits);

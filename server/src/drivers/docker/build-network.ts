@@ -15,8 +15,8 @@ export type BuildNetwork = {
 };
 
 /**
- * Returns a function to call when the build has ended. Throws `BuildFailed` when rules cannot be
- * set.
+ * Sets the rules, and keeps the steps apart until the returned function is called, when the build
+ * has ended. Throws `BuildFailed` when rules cannot be set.
  */
 export async function enterBuildNetwork({
   firewall,

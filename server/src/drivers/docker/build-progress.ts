@@ -19,7 +19,10 @@ type Vertex = {
   output: string;
   /** A sentence that a script of the builder printed for the app's owner; null: it printed none. */
   problem: string | null;
-  /** Cancels the delayed call of `onRun` when the step's result is reused; null: no call waits. */
+  /**
+   * Cancels the delayed call of `onRun`, for when the step's result is reused; null: this vertex
+   * has planned no call.
+   */
   cancelRun: (() => void) | null;
 };
 
@@ -27,9 +30,11 @@ type Vertex = {
 export type BuildFailure = {
   /** The step that failed, when one did. */
   readonly step: ImageStep | null;
+  /** The title under which the log shows the failed unit of work. */
   readonly title: string | null;
   /** The image that could not be found or pulled. */
   readonly image: string | null;
+  /** The exit code of the failed command; null: no command has failed. */
   readonly exitCode: number | null;
   /** The end of the step's output. */
   readonly output: string;
@@ -192,6 +197,8 @@ export class BuildProgress {
     const titleOfText = isOfOtherBuild ? "Base image" : shown;
     const title = step?.title ?? titleOfText;
     if (this.#vertices.size < verticesMax) {
+      // A step may run for long before it prints anything, so it counts as running unless the
+      // builder soon says that its result is reused.
       const mayRun = prefix !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
       const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
       this.#vertices.set(id, { title, stage, step, image, output: "", problem: null, cancelRun });
@@ -202,6 +209,7 @@ export class BuildProgress {
     this.#options.log(stage, "platform", title);
   }
 
+  /** Whether this build's Dockerfile names the image. */
   #isOwn(image: string): boolean {
     return this.#options.images.some((own) => isSameImage(own, image));
   }
@@ -238,7 +246,7 @@ export class BuildProgress {
 
   /** Takes a line that a script of the builder printed for the platform; false: it is none. */
   #takeMarked(vertex: Vertex, text: string): boolean {
-    // Commands of an app, also those of its own Dockerfile, can print the same text.
+    // Commands of an app, also those of its own Dockerfile, can print the same marks.
     if (vertex.step === null || vertex.step.command !== undefined) return false;
     if (text.startsWith(factMark)) {
       const [name = "", value = ""] = text.slice(factMark.length).split("=");

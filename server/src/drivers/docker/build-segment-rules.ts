@@ -13,6 +13,7 @@ export type Port = {
 
 /** What the rules depend on. */
 export type SegmentFacts = {
+  /** The name of the table that has the rules. */
   readonly table: string;
   /** The network's ranges (CIDR, IPv4). A port in neither list below sends and gets nothing. */
   readonly ranges: readonly string[];
@@ -27,12 +28,18 @@ export type SegmentFacts = {
  */
 export const renewedWithinSeconds = 60;
 
-/** The input for `nft` that replaces all earlier rules of the table at once. */
+/**
+ * The input for `nft` that replaces all earlier rules of the table at once. The set `bound` has the
+ * combinations of port, card and address with which a step may send, `cards` the combinations of
+ * port and card to which a step's frames are sent. Only their step may send in the name of `macs`
+ * and `addresses`.
+ */
 export function segmentRules({ table, ranges, steps, others }: SegmentFacts): string {
   const bound = steps.flatMap(({ name, mac, addresses }) =>
     addresses.map((address) => `"${name}" . ${mac} . ${address}`),
   );
   return `${[
+    // A table that does not exist cannot be deleted, so the table is added first.
     `add table bridge ${table}`,
     `delete table bridge ${table}`,
     `table bridge ${table} {`,
@@ -59,7 +66,9 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
       "ip saddr",
       steps.flatMap(({ addresses }) => addresses),
     ),
-    // "prerouting" is before the bridge learns from a frame at which port its sender is.
+    // Drops what a step sends under another name, what others send in the name of a step, and what
+    // a port that is not identified sends. "prerouting" is before the bridge learns from a frame at
+    // which port its sender is.
     " chain from_ports {",
     "  type filter hook prerouting priority filter;",
     "  iifname . ether saddr . ip saddr @bound accept",
@@ -71,6 +80,7 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
     "  iifname != @others ip saddr @ranges drop",
     "  iifname != @others arp saddr ip @ranges drop",
     " }",
+    // Drops what would go from one port to another, except between other containers.
     " chain between_ports {",
     "  type filter hook forward priority filter;",
     "  iifname @steps drop",
@@ -78,7 +88,9 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
     "  oifname != @others ip daddr @ranges drop",
     "  oifname != @others arp daddr ip @ranges drop",
     " }",
-    // A bridge sends a frame to all ports when it does not know the port of the receiving card.
+    // Drops what the machine sends to a step's port but to another card, or to a port that is not
+    // identified: a bridge sends a frame to all ports when it does not know the port of the
+    // receiving card. In the address of a broadcast, the masked bit is set.
     " chain to_ports {",
     "  type filter hook output priority filter;",
     "  oifname . ether daddr @cards accept",
@@ -92,8 +104,9 @@ export function segmentRules({ table, ranges, steps, others }: SegmentFacts): st
 }
 
 /**
- * The lines of a set of what `field` of a packet may be; its elements expire. The nft of Debian 12
- * crashes as it lists sets that a newer nft has made by "type" instead.
+ * The lines that define a set. Its elements are values of `field`, a field of packets, and expire.
+ * The set says "typeof", since the nft of Debian 12 crashes when it lists a set that a newer nft
+ * has made with "type".
  */
 function set(name: string, field: string, elements: readonly string[]): string[] {
   // nft accepts ranges of addresses only in a set with intervals.

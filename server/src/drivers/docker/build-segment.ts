@@ -62,6 +62,7 @@ export class BuildSegment {
   #loop: Loop | undefined;
   /** The last start or stop; the next start or stop waits until it is done. */
   #lastChange: Promise<void> = Promise.resolve();
+  /** The interface of the default bridge; empty until a build has found it. */
   #bridge = "";
   /** The bridge's ranges of addresses (CIDR). */
   #ranges: readonly string[] = [];
@@ -117,7 +118,8 @@ export class BuildSegment {
     this.#ranges = network.ranges;
     this.#steps = [];
     this.#others.clear();
-    // No existing port is a step's: the steps of an earlier platform process ended with it.
+    // No existing port is a step's: the steps of an earlier platform process ended together with
+    // that process.
     for (const name of this.#ports()) this.#others.add(name);
     this.#readNamespaces = new Set(namespaces(this.#options.machine));
     await this.#renewRules();
@@ -145,8 +147,8 @@ export class BuildSegment {
     for (const name of known.filter((port) => !ports.has(port))) this.#forget(name);
     const unknown = [...ports].filter((name) => !known.includes(name));
     const isOneIdentified = unknown.length > 0 && (await this.#identify(unknown));
-    // Makes the renewal of the rules due. If it fails in this turn, it is still due in the next
-    // one.
+    // Makes the renewal of the rules due. If the renewal fails in this turn, it is still due in the
+    // next turn.
     if (isOneIdentified) this.#renewedAtMs = -Infinity;
     const stillUnknown = unknown.filter((port) => !this.#isKnown(port));
     for (const name of stillUnknown) this.#warnOfUnknown(name, nowMs);
@@ -261,6 +263,7 @@ async function networkOf(
   const bridge = await defaultBridge(engine);
   if (bridge === null) return null;
   const { IPAM } = (await engine.calls.getNetwork("bridge").inspect()) as NetworkInspectInfo;
+  // Only IPv6 ranges contain a colon.
   const ranges = (IPAM?.Config ?? []).flatMap(({ Subnet = "" }) =>
     Subnet.includes(":") ? [] : [Subnet],
   );

@@ -90,7 +90,7 @@ async function whileWatched<Result>(
   };
   const check = (): Promise<void> => {
     steps?.look();
-    // The last resort: before, the disk watch has ended the programs that write the most.
+    // The last resort: by then, the disk watch has already ended the programs that write the most.
     const refusal = disk.storeRefusal();
     if (refusal !== null) end(new BuildFailed(`${refusal} Then ${buildAgain}.`));
     return Promise.resolve();
@@ -102,6 +102,7 @@ async function whileWatched<Result>(
     clock,
     log,
   });
+  // The folder of the try has just been made, so the writer counts as empty.
   const removeWriter = disk.add(writer, true);
   loop.start();
   try {

@@ -32,7 +32,7 @@ export async function collectImages(
   { installationId, buildsDir, cache }: CollectParts,
   readUsed: () => Promise<UsedArtifacts>,
 ): Promise<void> {
-  // Images and folders are listed before `readUsed`, so that those of newer builds are not listed.
+  // Images and folders are listed before `readUsed`, so that what newer builds make is not removed.
   const images = await builtImages(client, installationId);
   const folders = await readdir(buildsDir).catch(() => []);
   const { artifacts, building } = await readUsed();
@@ -65,7 +65,7 @@ async function builtImages(
   return lines.map((line) => line.split(" ")).map(([id = "", build = ""]) => ({ id, build }));
 }
 
-/** Removes the folder if it is a build's: then it has the client's configuration. */
+/** Removes the folder if it was made for a build, which the client's configuration in it shows. */
 async function removeBuildFolder(dir: string): Promise<void> {
   if (existsSync(join(dir, clientFolder))) await removeFolder(dir);
 }

@@ -16,6 +16,7 @@ import type { Engine } from "./engine.ts";
 type CompareParts = {
   readonly engine: Engine;
   readonly installationId: string;
+  /** The folder with one file for each replica. */
   readonly containersDir: string;
   /** Where the storage of apps is on the engine's machine. */
   readonly mountedStorageDir: string;
@@ -23,6 +24,7 @@ type CompareParts = {
   readonly log: Log;
   /** The replicas that the driver knows, including ended ones. */
   readonly replicas: Map<ReplicaId, Container>;
+  /** The starts in progress. */
   readonly starts: Starts;
 };
 
@@ -51,6 +53,7 @@ export async function takeOverContainers(
   }
   if (elsewhere.length > 0)
     log.warn({ replicaIds: elsewhere, storageDir: mountedStorageDir }, storedElsewhere);
+  // Removes the files of replicas that have no container any more.
   for (const name of await readdir(containersDir)) {
     if (!replicas.has(name as ReplicaId)) await rm(join(containersDir, name), { force: true });
   }
@@ -69,11 +72,11 @@ export async function compareContainers(parts: CompareParts): Promise<void> {
     ({ isEnded, containerId }) => !isEnded && !running.has(containerId),
   );
   await Promise.all(missing.map((container) => container.look()));
-  const used = [
+  const usedNetworks = [
     ...all.map(({ HostConfig }) => HostConfig.NetworkMode),
     ...starts.specs.map((spec) => networks.nameOf(spec)),
   ];
-  await networks.removeIdle(new Set(used));
+  await networks.removeIdle(new Set(usedNetworks));
 }
 
 function listed({ engine, installationId }: CompareParts): Promise<ContainerInfo[]> {

@@ -6,7 +6,7 @@ import { extract } from "tar-stream";
 
 /**
  * Returns the first bytes of the file, at most `bytesMax`; null when it is no plain file. `path` is
- * the one that the container's command sees. Rejects when the engine's answer breaks off.
+ * a path as the container's command sees it. Rejects when the engine's answer breaks off.
  */
 export async function beginOfFile(
   container: Docker.Container,
@@ -22,10 +22,12 @@ export async function beginOfFile(
   // When the loop ends early, destroying the streams gives an error that means nothing.
   pipeline(archive, entries, () => undefined);
   try {
+    // The archive of a file has one entry.
     for await (const entry of entries) {
       if (entry.header.type !== "file") return null;
       let begin = Buffer.alloc(0);
-      // The engine reads a file only while it sends it, so it never reads the rest of a large one.
+      // The engine reads a file piece by piece while sending it, so the rest of a large file is
+      // never read.
       for await (const chunk of entry) {
         begin = Buffer.concat([begin, chunk as Buffer]);
         if (begin.length >= bytesMax) break;

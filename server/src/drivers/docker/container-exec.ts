@@ -42,8 +42,8 @@ const checkEveryMs = 500;
  */
 const quietChecksMax = 20;
 /**
- * How often the first size of a terminal is set at most. Setting it fails until the process runs,
- * which the engine does not report.
+ * How many times setting the first size of a terminal is tried. Setting it fails until the process
+ * runs, and the engine does not report when it does.
  */
 const sizeTriesMax = 20;
 const sizeAgainMs = 50;
@@ -85,7 +85,7 @@ export async function execInContainer(
       terminal,
     });
   } catch (error) {
-    // An error without a status counts as 0, which is in no list.
+    // An error without a status counts as 0, which is none of these statuses.
     if (goneStatuses.includes(engineStatus(error) ?? 0))
       throw new ExecRefused(replicaNotRunning, { cause: error });
     if (!late.signal.aborted) throw error;
@@ -124,11 +124,11 @@ class ContainerExec implements RunningExec {
   readonly #started: StartedExec;
   /** Why the platform ended the command; null: it did not. */
   #reason: string | null = null;
-  /** The connection is closed. */
+  /** True once the connection is closed. */
   #isOver = false;
-  /** The engine has said that the program is missing. */
+  /** True once the engine has said that the program is missing. */
   #isNotFound = false;
-  /** `resize` was called, so the first size must not be set any more. */
+  /** True once `resize` was called: the first size must not be set any more. */
   #hasNewSize = false;
   /** How many checks in a row, after the command's end, have seen no output. */
   #quietChecks = 0;
@@ -157,6 +157,7 @@ class ContainerExec implements RunningExec {
       socket.once("close", () => stdout.end());
       this.#setSize(terminal, sizeTriesMax);
     } else {
+      // A broken connection ends both outputs, so the error needs no handling here either.
       pipeline(socket, new Outputs({ stdout, stderr: this.stderr }), () => undefined);
     }
   }

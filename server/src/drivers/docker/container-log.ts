@@ -55,7 +55,7 @@ export class ContainerLog {
   readonly #changes = new ChangeSignal();
   /** Where the newest output is read. */
   #cursor: LogCursor;
-  /** The cursor is near the end of the log, so that the engine need not search all of it. */
+  /** True when the cursor is near the end of the log: the engine need not search all of the log. */
   #isAtEnd = false;
   /** The request whose answer is read, or was read last; null before the first. */
   #request: LogRequest | null = null;
@@ -132,6 +132,7 @@ export class ContainerLog {
     const cursor = new LogCursor(logBegin, this.#options);
     const { lines, next } = cursor.take(new LogFrames({ hasTimes: true }).take(bytes));
     cursor.moveTo(next);
+    // 0: the time cannot be read.
     return [...lines, ...cursor.end()].map(({ time, runId, text }) => {
       return { at: Date.parse(time) || 0, runId, text };
     });
@@ -153,7 +154,7 @@ export class ContainerLog {
       for (let isDone = false; !isDone && !this.#stop.signal.aborted;) {
         const isGone = this.#gone.signal.aborted;
         const isRead = await this.#read(isGone);
-        // If the container exited during this read, its last output may have come too late for it.
+        // If the container exited during this read, the read may have missed its last output.
         isDone = isGone && isRead;
         // The engine ends the stream when the container exits, but also when the engine itself
         // stops: so the log is read again after a pause.
@@ -270,6 +271,7 @@ export class ContainerLog {
   #replicaLines(lines: readonly LogLine[]): ReplicaLine[] {
     const { replicaId, clock } = this.#options;
     const nowMs = clock.now();
+    // A time that cannot be read, or that is in the future, becomes the present time.
     return lines.map(({ stream, time, runId, text }) => {
       return { replicaId, at: Math.min(nowMs, Date.parse(time) || nowMs), stream, runId, text };
     });

@@ -41,7 +41,7 @@ export type ContainerRecord = Pick<
   readonly claim: CardClaim;
 };
 
-/** The engine and the installation for which a container is created. */
+/** What the container of a replica depends on besides the replica's own spec. */
 export type ContainerContext = {
   readonly claim: CardClaim;
   readonly installationId: string;
@@ -49,7 +49,7 @@ export type ContainerContext = {
   readonly network: string;
   /** Host folders of the storage, and where the app sees them. */
   readonly storage: readonly { readonly from: string; readonly at: string }[];
-  /** The cores of the engine's machine, of which a container cannot get more. */
+  /** The number of cores of the engine's machine; no container can get more. */
   readonly cores: number;
   /** The OCI runtime; undefined: the engine's default. */
   readonly runtime: string | undefined;
@@ -75,8 +75,8 @@ const tasksMax = 4096;
 const logFileSize = "32m";
 
 /**
- * Returns the port on which the app listens in its container. `exposed` is the port that its
- * Dockerfile names; null: it names none.
+ * Returns the port on which the app listens in its container. In the settings, 0 stands for no
+ * port. `exposed` is the only port that the Dockerfile names; null: it names none or several.
  */
 function portOf(
   { runtime, port }: Pick<ReplicaSpec, "runtime" | "port">,
@@ -106,7 +106,7 @@ export function containerSpec(
       ([name, value]) => `${name}=${value}`,
     ),
     Labels: labelsOf(spec, context, port),
-    // Turns off the image's own health check, since the platform has one itself.
+    // Turns off the image's own health check, since the platform checks the app itself.
     Healthcheck: { Test: ["NONE"] },
     ...(hasEntrypoint ? { Entrypoint: [...spec.entrypoint], Cmd: [] } : {}),
     ...(context.isPublished ? { ExposedPorts: { [`${port}/tcp`]: {} } } : {}),
@@ -144,8 +144,9 @@ export function containerSpec(
 }
 
 /**
- * Without a name server, the engine would ask the machine's own for the app, past the firewall. So
- * an empty list becomes an address at which nothing answers.
+ * The engine takes an empty list for no choice: it would ask the machine's own name servers for the
+ * app, past the firewall. So when `nameServers` is empty, the container gets an address at which
+ * nothing answers.
  */
 function dnsOf({ nameServers }: ContainerContext): string[] {
   return nameServers?.length === 0 ? ["127.0.0.1"] : [...(nameServers ?? [])];
@@ -159,7 +160,10 @@ function deviceRequests({ gpus }: CardClaim) {
     : { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: ids, Capabilities: [["gpu"]] }] };
 }
 
-/** Returns a name that is unique even on an engine that several installations share. */
+/**
+ * Returns a name that is unique even on an engine that several installations share: 12 characters
+ * of an installation's id distinguish it from others.
+ */
 export function containerName(installationId: string, replicaId: ReplicaId): string {
   return `slipway-${installationId.replaceAll(/[^A-Za-z0-9]/g, "").slice(0, 12)}-${replicaId}`;
 }

@@ -1,6 +1,6 @@
 // One replica in the engine. `look` asks the engine for its state and emits new events; the driver
-// calls it after each event of the engine, and regularly while it is being stopped. It does not
-// matter which process of the platform created the container.
+// calls `look` after each event of the engine, and regularly while the replica is being stopped. It
+// does not matter which process of the platform created the container.
 import { constants } from "node:os";
 import { join } from "node:path";
 import type Docker from "dockerode";
@@ -94,14 +94,14 @@ export class Container {
   #ended: ExitSummary | null;
   /** How the end that the driver asked for came about; "not": the driver has not asked for it. */
   #asked: "not" | "stopped" | "killed" = "not";
-  /** The container's processes have been asked to end, or are being asked. */
-  #isTerminated = false;
+  /** True when the container's processes have been asked to end, or are being asked. */
+  #isStopSignalSent = false;
   /** When to kill the container, by the monotonic clock. */
   #killAtMs = Number.POSITIVE_INFINITY;
   /** Why the platform kills the container, where nobody has asked the driver to stop it. */
   #endReason: string | null = null;
   #isClosed = false;
-  /** Somebody else sent the container a signal, or restarted it. */
+  /** True once somebody other than the platform sent the container a signal, or restarted it. */
   #isSignalled = false;
   /** Ends the measuring of the folders that the container writes to. */
   #removeWriter: (() => void) | undefined;
@@ -131,7 +131,7 @@ export class Container {
     return this.#ended !== null;
   }
 
-  /** The platform waits for its end. */
+  /** Whether the driver was asked to stop the container, which has not ended yet. */
   get isStopping(): boolean {
     return this.#asked !== "not" && this.#ended === null;
   }
@@ -159,7 +159,7 @@ export class Container {
     };
   }
 
-  /** Asks the engine now. Turns never overlap; all calls during one together cause one more. */
+  /** Asks the engine now. Turns never overlap: all calls during a turn cause one more together. */
   look(): Promise<void> {
     this.#waiting ??= this.#turn.then(async () => {
       this.#waiting = null;
@@ -186,8 +186,8 @@ export class Container {
   }
 
   /**
-   * From now on, the container's unfinished lines are seen; called before its start, this misses
-   * none. An error is ignored: the next request to the engine fails as well.
+   * From now on, the container's unfinished lines are seen: all of them, if this is called before
+   * its start. An error is ignored: the next request to the engine fails as well.
    */
   async attach(): Promise<void> {
     await this.#log.attach().catch(() => undefined);
@@ -207,8 +207,8 @@ export class Container {
   }
 
   /**
-   * Called when the engine has sent the container a signal, or has restarted it. Notes that
-   * somebody else wanted this, unless the platform itself is ending the container.
+   * Called when the engine has sent the container a signal, or has restarted it. Notes that this
+   * came from outside the platform, unless the platform itself is ending the container.
    */
   signalled(): void {
     this.#isSignalled ||= this.#asked === "not" && this.#endReason === null;
@@ -238,7 +238,7 @@ export class Container {
     });
   }
 
-  /** Removes the container and what was kept of it. */
+  /** Removes the container with its anonymous volumes (`v`), and what was kept of it. */
   async remove(): Promise<void> {
     await unlessStatus(goneStatuses, this.#calls.remove({ force: true, v: true }));
     this.#options.file.remove();
@@ -312,7 +312,7 @@ export class Container {
    */
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
     const { disk, machine, record, isNew } = this.#options;
-    // Some engines send no `GraphDriver`, although its type does not say so.
+    // Some engines send no `GraphDriver`, although the type says that they all do.
     const data = (GraphDriver as typeof GraphDriver | undefined)?.Data ?? {};
     const { UpperDir } = data as { readonly UpperDir?: string };
     // Engines that keep images in containerd's store do not tell the folder.
@@ -342,12 +342,12 @@ export class Container {
       await unlessStatus(goneStatuses, this.#calls.kill({ signal: "SIGKILL" }));
       return;
     }
-    if (this.#asked === "not" || this.#isTerminated) return;
-    this.#isTerminated = true;
+    if (this.#asked === "not" || this.#isStopSignalSent) return;
+    this.#isStopSignalSent = true;
     // Not awaited, since it lasts until the processes have ended, and a later turn may have to kill
     // them.
     askToEnd(engine, this.containerId, this.#stopSignal).catch((error: unknown) => {
-      this.#isTerminated = false;
+      this.#isStopSignalSent = false;
       onFault(error);
     });
   }
@@ -396,8 +396,8 @@ export class Container {
 
   /**
    * Whether the end came from outside the platform. An end before this process followed the events
-   * counts as such, and so does one at an unknown time: an engine that ends stops its containers,
-   * and sends no events about them.
+   * counts as one from outside, and so does an end at an unknown time: an engine that itself ends
+   * stops its containers, and sends no events about them.
    */
   #isExternal(at: number | null): boolean {
     if (this.#asked !== "not") return false;

@@ -29,6 +29,7 @@ type CreateParts = {
 /** Returns the id of the container, which is not started. Rejects with the engine's refusal. */
 export async function createContainer(spec: ReplicaSpec, parts: CreateParts): Promise<string> {
   const { engine, installationId, firewall, networks, runtimes, claim, log } = parts;
+  // Only root can give a folder another owner.
   const user = process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null;
   for (const { from } of storageMounts(spec, parts.storageDir)) makeOwnedFolder(from, user);
   // No app runs without the rules, even if another program has removed them.
@@ -55,8 +56,8 @@ export async function createContainer(spec: ReplicaSpec, parts: CreateParts): Pr
 }
 
 /**
- * Removes a container even while it runs. Never rejects: the next comparison with the engine's list
- * tries again.
+ * Removes a container even while it runs, with its anonymous volumes (`v`). Never rejects: the next
+ * comparison with the engine's list tries again.
  */
 export async function removeContainer(
   idOrName: string,

@@ -72,13 +72,13 @@ async function ask(
     cwd: "/",
     environment,
     timeoutMs: askWaitMs,
-    signal: never,
+    signal: neverAborted,
   });
   return end.kind === "exited" && end.exitCode === 0 ? output : null;
 }
 
 /** A signal that is never aborted. */
-const never = new AbortController().signal;
+const neverAborted = new AbortController().signal;
 
 /**
  * Runs a command of the client to its end and returns its output. When it fails, rejects with an
@@ -90,7 +90,7 @@ export async function runClient(
   options: Pick<CommandOptions, "environment"> &
     Partial<Pick<CommandOptions, "signal" | "timeoutMs">>,
 ): Promise<string> {
-  const { environment, signal = never, timeoutMs = commandWaitMs } = options;
+  const { environment, signal = neverAborted, timeoutMs = commandWaitMs } = options;
   const command = [program, ...parameters] as const;
   const { end, output, errors } = await collect({
     command,

@@ -8,7 +8,7 @@ import { growthOf } from "./dockerfile-growth.ts";
 const charactersMax = 100_000;
 /** The maximum of `Growth.characters`. */
 const expandedMax = 20_000_000;
-/** The maximum of `Growth.copied`, which takes the engine about a minute of one core. */
+/** The maximum of `Growth.copied`: copying that much takes the engine a minute of one core. */
 const copiedMax = 1e11;
 /** Docker's own reader of Dockerfiles, from 1.2 on: older ones let projects share cache mounts. */
 const usualSyntax =
@@ -18,7 +18,7 @@ const usualSyntax =
  * reads no directives after an ordinary comment.
  */
 const remark = "# The Dockerfile of the app follows.";
-/** An ADD instruction is joined from no more lines than this. */
+/** The maximum number of lines from which an ADD instruction is joined. */
 const linesMax = 100;
 /** White space as BuildKit knows it. */
 const blank = "[\\s\\u0085]";
@@ -32,7 +32,7 @@ const unusual = /:\/\/|[$\\`'"]|@[^,]*:|github\.com\//i;
 /**
  * Returns the Dockerfile to build. A head before its lines repeats the directives as they were read
  * here, so that BuildKit cannot read them differently. `variables` are the arguments of the build.
- * Throws `BuildFailed` that names the refused instruction.
+ * Throws a `BuildFailed` that says what is refused.
  */
 export function checkDockerfile(
   text: string,
@@ -51,9 +51,11 @@ export function checkDockerfile(
       `${path} asks for another reader of Dockerfiles (syntax=${syntax.slice(0, 100)}), which would see the credentials of the build. Leave that line out, or name docker/dockerfile, from 1.2 on, and ${buildAgain}.`,
     );
   }
+  // The head below leaves out any other value, so BuildKit too reads with the usual backslash.
   const reading = { escape: escape === "`" ? "`" : "\\", variables };
   const { characters, copied } = growthOf(lines, reading);
   if (characters > expandedMax) {
+    // `growthOf` cuts off larger sizes, so a larger number would not be exact.
     const grown = characters >= 1e15 ? "over 1e15" : characters;
     throw new BuildFailed(
       `${path} can grow to ${grown} characters when its variables are put in. At most ${expandedMax} are allowed: use fewer variables in the values of ARG and ENV, and ${buildAgain}.`,
@@ -111,7 +113,7 @@ export function fetchesAddress(title: string): boolean {
   );
 }
 
-/** Returns the directives in the first lines, of which only the first 1000 characters are read. */
+/** Returns the directives in the first lines; reads only the first 1000 characters of each line. */
 function directivesOf(lines: readonly string[]): {
   readonly syntax?: string;
   readonly escape?: string;
@@ -149,7 +151,7 @@ function joinedFrom(lines: readonly string[], index: number, sign: string): stri
     const trimmed = line.trimEnd();
     if (!trimmed.endsWith(sign)) return joined + trimmed;
     joined += trimmed.slice(0, -1);
-    // The `$` makes a longer ADD unusual: its other lines are not read, and could be an address.
+    // The `$` makes a longer ADD unusual: its other lines are not read, and could name an address.
     count++;
     if (count === linesMax) return `${joined} $`;
   }
@@ -169,9 +171,9 @@ function isUnusualAdd(line: string): boolean {
   if (rest === undefined) return false;
   const [flags = ""] = flagsForm.exec(rest) ?? [];
   if (flags.includes("://")) return true;
-  const words = rest.slice(flags.length).trim();
-  const list = words.startsWith("[") ? listOf(words) : null;
-  return list === null ? unusual.test(words) : list.some((word) => unusual.test(word));
+  const names = rest.slice(flags.length).trim();
+  const list = names.startsWith("[") ? listOf(names) : null;
+  return list === null ? unusual.test(names) : list.some((name) => unusual.test(name));
 }
 
 /** Returns a list in JSON; null for any other text. */

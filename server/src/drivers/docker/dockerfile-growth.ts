@@ -6,16 +6,20 @@
 
 /**
  * The assumed length of a variable that only the base image may define. What an image holds is not
- * known here: one with longer variables, or with instructions of its own (ONBUILD), has no bound.
+ * known here: if it has longer variables, or instructions of its own (ONBUILD), the growth can be
+ * larger than computed.
  */
 const unknownCharacters = 200;
-/** Far more than is allowed. A difference between larger sizes could be no number. */
+/**
+ * No size grows beyond this, which is far more than is allowed: if sizes could become infinite, the
+ * difference of two sizes could be NaN.
+ */
 const sizeMax = 1e15;
 /** The beginning of a reference to a variable, `$name` or `${name`. */
 const reference = /\$\{?(\w*)/g;
 /** `${name//pattern/replacement}` may insert the replacement beside each character of the value. */
 const replacing = /\$\{(\w*)\/\//g;
-/** Blanks about which BuildKit and this reader may differ. */
+/** White space that BuildKit and the patterns below may treat differently. */
 const oddBlank = /[^\S\t\n\v\f\r ]|\u0085/;
 /** White space as BuildKit knows it. */
 const blank = "(?:(?!\\uFEFF)\\s|\\u0085)";
@@ -48,7 +52,8 @@ export function growthOf(lines: readonly string[], { escape, variables }: Readin
   // The character as a regular expression needs it.
   const sign = escape === "`" ? "`" : "\\\\";
   const given = new Map(Object.entries(variables).map(([name, value]) => [name, value.length]));
-  // For older readers of Dockerfiles, a doubled sign continues a line, too.
+  // In the first reading, a doubled sign at the end does not continue the line; for older readers
+  // of Dockerfiles it does. In both forms, `$1` is what has to stay of the match.
   const readings = [`(^|[^${sign}])${sign}[ \\t]*$`, `()${sign}[ \\t]*$`].map((form) =>
     growthOfAll(joined(lines, new RegExp(form)), sign, given),
   );
@@ -58,14 +63,17 @@ export function growthOf(lines: readonly string[], { escape, variables }: Readin
   };
 }
 
-/** The growth of all instructions, in one of the two readings. `given`: sizes of arguments. */
+/**
+ * The growth of all instructions, in one of the two readings. `given`: the sizes of the build's
+ * arguments.
+ */
 function growthOfAll(
   instructions: readonly string[],
   sign: string,
   given: ReadonlyMap<string, number>,
 ): Growth {
   const sizes = new Map<string, number>();
-  /** The largest instruction that may set any variable. */
+  /** The size of the largest instruction of which it is unclear which variables it sets. */
   let unreadSize = 0;
   const sizeOf: SizeOf = (name) =>
     Math.max(sizes.get(name) ?? unknownCharacters, given.get(name) ?? 0, unreadSize);
@@ -74,7 +82,7 @@ function growthOfAll(
   let copied = 0;
   for (const line of instructions) {
     const [, instruction = "", rest = ""] = instructionForm.exec(line) ?? [];
-    // Here the shell replaces variables, and the step has all of them.
+    // In these instructions the shell replaces the variables, and the step gets all of them.
     if (/^(?:RUN|CMD|ENTRYPOINT)$/i.test(instruction)) {
       characters += line.length + variablesSize;
       continue;
@@ -101,8 +109,8 @@ function growthOfAll(
 }
 
 /**
- * An upper bound of the text's length after its variables are replaced. A replacement may contain
- * further ones, so their numbers are multiplied.
+ * An upper bound of the text's length after its variables are replaced. Within the replacement of
+ * `${name//…}`, there may be another such form, so the factors of all of them are multiplied.
  */
 function grownSize(text: string, sizeOf: SizeOf): number {
   const sizesIn = (form: RegExp): number[] =>
@@ -125,6 +133,7 @@ function variablesIn(
   readonly variables: readonly { readonly name: string; readonly value: string }[];
   readonly isRead: boolean;
 } {
+  // A piece of a value: a quoted text, a character after a sign, or any other character.
   const word = `"(?:${sign}.|[^"${sign}])*"|'[^']*'|${sign}.|[^\\s"'${sign}]`;
   const form = new RegExp(`(?<=^|\\s)(\\w+)=((?:${word})*)`, "gs");
   const variables = [...text.matchAll(form)].map(([, name = "", value = ""]) => ({ name, value }));

@@ -28,7 +28,7 @@ export const contextPaths = {
   runtime: "runtime",
   requirements: "requirements.txt",
 } as const;
-/** The folder in a step for the files of the app's Python project, if it needs no other files. */
+/** The folder in a step for the files of the app's Python project, if no other files are needed. */
 const projectFolder = "/run/slipway/project";
 
 type Options = {
@@ -44,7 +44,7 @@ type Stage = ImageStep & { readonly name: string; readonly lines: readonly strin
 /** Writes the Dockerfile for an app that has none of its own. */
 export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDockerfile {
   const { entrypoint, runtime, shellCommands } = plan;
-  // The stages from the base image to the last one that installs packages.
+  // The stage `base`, whose lines stand in `texts`, and the stages that install packages.
   const image: Stage[] = [
     {
       name: "base",
@@ -149,7 +149,7 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
   if (!usesConda) stages.push(python);
   stages.push(...before);
   if (aptPackages.length > 0) stages.push(apt);
-  // If conda is used, Python comes from its packages, so its stage follows theirs.
+  // If conda is used, Python is one of its packages, so the stage of Python comes later.
   if (usesConda) stages.push(conda, python);
   if (requirements.length > 0 || project !== null) stages.push(packages);
   return stages;
@@ -210,14 +210,17 @@ function commandStages(
 
 /**
  * Keeps package lists and downloads out of the layers. Each project has caches of its own, since
- * the builder gives it a namespace.
+ * the build names a namespace for them (see `ownerParameters`).
  */
 const listsMounts = [
   "type=cache,id=slipway-lists,target=/var/lib/apt/lists,sharing=locked",
   "type=cache,id=slipway-archives,target=/var/cache/apt,sharing=locked",
 ];
 
-/** Returns the lines of stages that each begin from the one before; the first, from `first`. */
+/**
+ * Returns the lines of the stages. Each stage begins from the stage before it, and the first one
+ * from the stage named `first`.
+ */
 function chained(stages: readonly Stage[], first: string): string[] {
   const names = [first, ...stages.map(({ name }) => name)];
   return stages.flatMap(({ name, lines }, index) => [
@@ -227,6 +230,7 @@ function chained(stages: readonly Stage[], first: string): string[] {
   ]);
 }
 
+/** The mounts of every step: the variables of the build, and the machine's certificates. */
 const secretMounts = Object.values(scripts.buildSecrets).map(secretMount);
 
 function secretMount(id: string): string {

@@ -163,7 +163,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       const calls = engine.calls.getContainer(containerId);
       const record = recordInLabels((await calls.inspect()).Config.Labels);
       assert(record !== null, "a container of the platform has its labels");
-      // The driver knows the container before it runs, so that it misses none of its events.
+      // The driver knows the container before it runs, so that no event of the container is missed.
       container = this.#containerOf(containerId, record, true);
       this.replicas.set(replicaId, container);
       signal.throwIfAborted();
@@ -219,6 +219,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     });
   }
 
+  /** `isNew`: this process of the platform has just created the container. */
   #containerOf(containerId: string, record: ContainerRecord, isNew: boolean): Container {
     const { engine, clock, log, containersDir } = this.#options;
     assert(this.#sink !== null, "a driver is opened before it is used");

@@ -10,7 +10,7 @@ import type { DriverParts } from "#drivers/opened-driver.ts";
 export type EngineEvent = { readonly action: string; readonly containerId: string };
 
 type FollowOptions = Pick<DriverParts, "clock" | "installationId"> & {
-  /** Ends the following of events. */
+  /** Following ends when this is aborted. */
   readonly signal: AbortSignal;
   readonly onEvent: (event: EngineEvent) => void;
   /**
@@ -22,7 +22,7 @@ type FollowOptions = Pick<DriverParts, "clock" | "installationId"> & {
   readonly onBegin: () => Promise<void>;
 };
 
-/** How far back the events begin. */
+/** How long before the present the events begin that the engine sends. */
 const beforeSeconds = 10;
 
 /** Follows events until the signal is aborted; rejects when the engine ends its events. */
@@ -58,7 +58,7 @@ export async function followEvents(
   if (!signal.aborted) throw new Error("the engine ended its events");
 }
 
-/** Reads only these fields: the others contain labels that the app's image chooses. */
+/** Reads only the action and the container's id: other fields contain labels of the app's image. */
 function eventOf(line: string): EngineEvent {
   const { Action: action, Actor } = JSON.parse(line) as {
     readonly Action: string;

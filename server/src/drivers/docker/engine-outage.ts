@@ -48,8 +48,8 @@ export class EngineOutage {
       this.#outage = null;
       log.info({ seconds }, "the Docker engine answers again");
     } else if (error !== null && this.#outage === null) {
-      // A platform that stood still for a while may have missed the answer. The next look corrects
-      // that before anybody is refused.
+      // A platform that stood still for a while may have missed the answer. In that case, the next
+      // look ends the outage before anybody is refused.
       this.#outage = { sinceMs: clock.monotonicMs(), reason: engineIsDown };
       log.warn(
         { reason: (error as Error).message },

@@ -28,7 +28,7 @@ export type EngineFacts = {
   /** The OCI runtimes that the engine had when it was connected. */
   readonly runtimes: readonly string[];
   /**
-   * False when the engine is in a virtual machine, or is one without root's rights, so that
+   * False when the engine is in a virtual machine, or does not have root's rights, so that
    * containers are reached only through published ports.
    */
   readonly hasReachableContainers: boolean;
@@ -126,7 +126,7 @@ export async function unlessStatus<Answer>(
   try {
     return await call;
   } catch (error) {
-    // An error without a status counts as 0, which is in no list.
+    // An error without a status counts as 0, which no caller lists.
     if (statuses.includes(engineStatus(error) ?? 0)) return undefined;
     throw error;
   }

@@ -4,12 +4,14 @@ import { readText } from "#drivers/process/read-text.ts";
 import { parseStat } from "#drivers/process/replica-files.ts";
 
 /**
- * How long the container has run, by the kernel: the engine's times are those of a clock that may
- * step. Undefined: unknown, since the process with this id is not seen here, or is another one.
+ * How long the container has run, as the kernel counts: the engine takes its times from a clock
+ * that may step. Undefined when this is unknown: the process with this id is not seen here, or is
+ * not the container's.
  */
 export function containerRanMs(pid: number, containerId: string): number | undefined {
   // Every engine puts the container's id into the name of its control group.
   if (!readText(`/proc/${pid}/cgroup`).includes(containerId)) return undefined;
+  // `{}`: no start time since the boot was stored, so the start time in `stat` counts.
   const stat = parseStat(readText(`/proc/${pid}/stat`));
   return stat === null ? undefined : ranMs(stat, {});
 }

@@ -44,8 +44,8 @@ apt_get() { apt-get -o Acquire::Retries=3 "$@"; }
 `;
 
 /**
- * Returns lines that set secrets as variables from the files with their names, byte for byte: the
- * dot saves newlines at the end, which the shell would remove.
+ * Returns lines that set secrets as variables from the files with their names, byte for byte: a dot
+ * after each value keeps the newlines at its end, which the shell would remove.
  */
 function secretLines(names: readonly string[]): string {
   const file = (name: string): string => `/run/secrets/${name}`;
@@ -56,8 +56,8 @@ function secretLines(names: readonly string[]): string {
 }
 
 /**
- * Returns a line that gives the files of a step to the app's user. If a later step did this, the
- * image would store the files a second time.
+ * Returns a line that gives the files of a step to the app's user, for the end of the same step. If
+ * a later step did this, the image would store the files a second time.
  */
 function changeOwner(user: number): string {
   return `find ${imagePaths.code} ${imagePaths.home} ! -user ${user} -exec chown -h ${user}:${user} {} +\n`;
@@ -78,7 +78,9 @@ chown ${user}:${user} ${code} ${home} ${storage}
  * Returns the script that makes an environment with the app's Python: conda's, if `isOfConda`.
  * `find_python` sets `python` to a program of the version that it is given. `lists` says whether
  * the distribution has a package, and `add` installs packages. If neither the image nor the
- * distribution has the version, uv downloads it, unless `replacement` finds a newer one.
+ * distribution has the version, uv downloads it, unless `replacement` finds a newer one. `seed` is
+ * a Python of any version, with which uv is installed. Unless `origin` is `added`, the environment
+ * also sees the packages that the image's Python has.
  */
 export function environmentScript(plan: BuildPlan, isOfConda: boolean): string {
   const { pythonVersion: version, isPythonVersionGiven: isGiven } = plan;
@@ -124,7 +126,7 @@ ${modules}options=${options}
 `;
 }
 
-/** Adds the distribution's package of both modules if Python lacks this one. */
+/** Installs the distribution's package, which has both modules, if Python lacks this module. */
 function withModule(name: "venv" | "ensurepip"): string {
   return `"$python" -c 'import ${name}' 2>/dev/null || { version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ! lists python$version-venv || add python$version-venv; }\n`;
 }
@@ -159,7 +161,8 @@ $conda create -y -q -p ${imagePaths.conda} -c conda-forge -- ${names.join(" ")}
 /**
  * Returns the script that installs the app's Python packages. `file` lists them; `folder` contains
  * the files of the app's Python project. With secrets no answer of a package index is cached, since
- * a cache may also store the request with its secret.
+ * a cache may also store the request with its secret. The line that ends with INSTALL_STARTED marks
+ * in the log where the installation begins.
  */
 export function packagesScript(
   { useUv, project, requirements }: BuildPlan,
@@ -178,8 +181,8 @@ export function packagesScript(
   const options = "--no-progress --compile-bytecode --link-mode copy";
   const uvCache = `${cache("UV_CACHE_DIR", "uv")}UV_PROJECT_ENVIRONMENT=${imagePaths.environment}`;
   // The first word is uv itself, whose path the script finds out.
-  const words = project === null ? [] : projectCommand(project, { uv: "uv", python }).slice(1);
-  const installProject = `cd ${folder}\n${uvCache} "$uv" ${words.map((word) => shellQuoted(word)).join(" ")}\n`;
+  const parameters = project === null ? [] : projectCommand(project, { uv: "uv", python }).slice(1);
+  const installProject = `cd ${folder}\n${uvCache} "$uv" ${parameters.map((word) => shellQuoted(word)).join(" ")}\n`;
   const installList = `${uvCache} "$uv" pip install ${options} --python ${python} -r ${file}\n`;
   const withoutUv = project === null ? withPip(`${pip} -r ${file}`) : problem(noUv);
   return `${start}uv=$(command -v uv) || { uv=${downloadsPath}/tools/bin/uv; [ -x $uv ] || ${pip} -q --target ${downloadsPath}/tools --only-binary :all: uv || true; }
@@ -205,7 +208,8 @@ export const runtimeScript = `${prelude}${python} -I -m compileall -q ${imagePat
 
 /**
  * Returns the script that compiles the app's files, which speeds up the first start, and reports
- * the facts. It contains the build's id, so that its result never comes from an earlier build.
+ * the facts. The script contains the build's id, so that its result never comes from an earlier
+ * build.
  */
 export function finishScript({ buildId, runtime }: BuildPlan, user: number): string {
   return `# Build ${buildId}
@@ -214,7 +218,10 @@ ${changeOwner(user)}${python} -I -c 'import sys; print("${factMark}pythonVersion
 ${runtime === "custom" ? rootPathFact : ""}`;
 }
 
-/** Decides in the same way as `process/root-path.ts`. */
+/**
+ * Reports whether the app's uvicorn can be told the path of the app. Decides in the same way as
+ * `process/root-path.ts`.
+ */
 const rootPathFact = `${python} -I - <<'END'
 import importlib.metadata as found, os, re
 def is_from(name, minimum):

@@ -38,13 +38,13 @@ const namesMax = 200;
 const nameCharactersMax = 2_000;
 /** The maximum number of lines of an instruction in which the names of its images may stand. */
 const linesMax = 50;
-/** The maximum number of variables in a name, with those in their values. */
+/** The maximum number of variables in a name, including the variables in their values. */
 const variablesMax = 6;
 
 /** Returns the registry in an image's name, with its port. */
 export function registryIn(image: string): string {
   const [first = "", ...rest] = image.split("/");
-  // The names of images have no capital letters, so a first part with one is a registry.
+  // The names of images have no capital letters, so a first part with a capital is a registry.
   const isHost = first === "localhost" || /[.:A-Z]/.test(first);
   const hasRegistry = isHost && rest.length > 0;
   return hasRegistry ? first.toLowerCase() : "docker.io";
@@ -60,7 +60,7 @@ export function isSameImage(one: string, other: string): boolean {
 
 /** Returns the name with its registry, and without its version. */
 function fullName(image: string): string {
-  // Removes the digest, then the tag: a colon after the last slash begins it.
+  // Removes the digest, then the tag, which begins with a colon after the last slash.
   const name = image.replace(/@.*$/, "").replace(/:[^:/]*$/, "");
   const registry = registryIn(name);
   const namesRegistry = name.toLowerCase().startsWith(`${registry}/`);
@@ -70,12 +70,12 @@ function fullName(image: string): string {
 }
 
 /**
- * Whether builds may pull from the image's registry. `more`: the registries that the operator has
+ * Whether builds may pull from the image's registry. `added`: the registries that the operator has
  * added; `*` stands for all.
  */
-export function mayPull(image: string, more: readonly string[]): boolean {
+export function mayPull(image: string, added: readonly string[]): boolean {
   const registry = registryIn(image);
-  return [...usualRegistries, ...more].some(
+  return [...usualRegistries, ...added].some(
     (pattern) => pattern === "*" || matches(registry, pattern.toLowerCase()),
   );
 }
@@ -112,7 +112,7 @@ export function imagesIn(
   const lines = dockerfile.split(/\r?\n/);
   const instructions = lines.flatMap((_line, index) => instructionsAt(lines, index));
   const variables = variablesIn(instructions, buildVariables);
-  // A line that only looks like a stage hides no image with a registry: its name has no slash.
+  // A line that only looks like a stage hides no image with a registry: such a name has a slash.
   const stages = new Set(
     instructions.flatMap(
       (text) => /^FROM\s.*\sAS\s+([a-z][a-z0-9_.-]*)\s*$/is.exec(text)?.[1]?.toLowerCase() ?? [],
@@ -123,7 +123,7 @@ export function imagesIn(
     for (const name of expand(word, variables)) names.add(name);
     if (names.size > namesMax) throw unclearName(word);
   }
-  // A number means an earlier stage, and `scratch` an empty image.
+  // A number means an earlier stage, and `scratch` an empty image. An empty text names none.
   return [...names].filter(
     (name) => !stages.has(name.toLowerCase()) && !/^(?:\d+|scratch|)$/.test(name),
   );
@@ -189,7 +189,7 @@ function isDecided(joined: string): boolean {
   let flag = flagForm.exec(rest);
   while (flag !== null) {
     rest = rest.slice(flag[0].length);
-    // The flag ends in an open quotation.
+    // What follows is a quotation that has not ended yet: it belongs to the flag.
     if (/^[^\s\u0085]/.test(rest)) return false;
     rest = rest.trimStart();
     flag = flagForm.exec(rest);
@@ -232,8 +232,8 @@ function variablesIn(
     Object.entries(buildVariables).map(([name, value]) => [name, new Set([value])]),
   );
   for (const text of instructions.filter((instruction) => /^ARG/i.test(instruction))) {
-    // Also looks within quotations, since an escaped quote begins none. Matches have no length, so
-    // that the next one may begin within the value of this one.
+    // Also looks within quotations, since an escaped quote begins no quotation. A match has no
+    // length, so that the next match may begin within the value of this one.
     for (const [, name = "", value = ""] of text.matchAll(
       /(?<=[\s\u0085])(?=(\w+)=((?:"[^"]*"|'[^']*'|[^\s\u0085"'])*))/g,
     )) {
@@ -249,7 +249,7 @@ const variableForm = /\$(?:(\w+)|\{(\w+)(?::?-([^{}$]*))?\})/;
 
 /**
  * Returns all texts that the word may become with its variables, without quotes and escapes.
- * `replaced`: how many variables have been replaced in it.
+ * `replaced`: how many variables have already been replaced in the word.
  */
 function expand(word: string, variables: Variables, replaced = 0): string[] {
   const match = variableForm.exec(word);
@@ -265,6 +265,7 @@ function expand(word: string, variables: Variables, replaced = 0): string[] {
   // A variable without a known value is empty, or one of BuildKit's own, such as TARGETARCH, whose
   // values are plain words.
   if (values.length === 0) values.push("", "x");
+  // A function returns each value, since `replace` would give `$` in a text a meaning.
   const candidates = values.map((value) => word.replace(whole, () => value));
   if (candidates.length > namesMax) throw unclearName(word);
   const names = candidates.flatMap((candidate) => expand(candidate, variables, replaced + 1));

@@ -35,12 +35,15 @@ export const streams: readonly Stream[] = ["stdout", "stderr"];
 export const logBegin: LogReach = { position: "", reached: { stdout: "", stderr: "" } };
 
 /**
- * Each stream is in order, but the two are not in order with each other: a message of one may stand
- * after messages of the other that are later by up to this time.
+ * Each stream is in order, but the two are not in order with each other: a message of one stream
+ * may stand after messages of the other stream that are later by up to this time.
  */
 export const strayMs = 5_000;
 
-/** The beginning of an unfinished line, with its time. */
+/**
+ * The beginning of an unfinished line, with its time. `isCutting`: the line was too long, so that
+ * its beginning is a line already and the rest of it is skipped.
+ */
 type Rest = { readonly bytes: Buffer; readonly isCutting: boolean; readonly time: string };
 
 const noRest: Rest = { bytes: Buffer.alloc(0), isCutting: false, time: "" };
@@ -52,7 +55,7 @@ export class LogCursor {
   /** The position at which the current answer of the engine begins. */
   #begin: LogReach;
   readonly #rests: Record<Stream, Rest>;
-  /** The log still has the last delivered message, so no line after the position was deleted. */
+  /** True when the engine is known to have deleted no line right after the position. */
   #isWhole: boolean;
 
   constructor(reach: LogReach, { hasFrames }: { readonly hasFrames: boolean }) {
@@ -78,8 +81,8 @@ export class LogCursor {
   get since(): { readonly since?: string } {
     const { position, reached } = this.#reach;
     const earlier = reached.stdout < reached.stderr ? reached.stdout : reached.stderr;
-    // Nothing that was logged before either of these times is new. A time that is empty, and so no
-    // number, does not count.
+    // Nothing that was logged before either of these times is new, so the later of them is taken. A
+    // time that is empty, and so no number, does not count.
     const times = [Date.parse(position) - strayMs, Date.parse(earlier)];
     const ms = Math.max(...times.filter((time) => !Number.isNaN(time)));
     return Number.isFinite(ms) ? { since: engineTime(ms) } : {};
@@ -95,8 +98,10 @@ export class LogCursor {
     let { position } = this.#reach;
     for (const message of messages) {
       const { stream, time } = message;
-      // Parts of a long line have the same time.
+      // The reach at the beginning of the answer decides: the parts of a long line have the same
+      // time, so the next part is new although that time has been reached.
       const isNew = time > this.#begin.reached[stream];
+      // The log still has a message that was delivered, so nothing after it was deleted.
       if (!isNew) this.#isWhole = true;
       if (!isNew || (to !== null && time > to)) continue;
       lines.push(...this.missing(time), ...this.#cut(message, false));

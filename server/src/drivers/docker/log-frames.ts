@@ -15,7 +15,10 @@ export type LogMessage = {
 
 /** The head of a frame: one byte with its type, three empty ones, and four with its length. */
 const headBytes = 8;
-/** The types of frames. Another type is the engine's own error, without a time: the answer ends. */
+/**
+ * The types of frames with output. A frame of another type has an error of the engine itself,
+ * without a time, after which the answer ends.
+ */
 const streamOf: Readonly<Record<number, LogMessage["stream"]>> = { 1: "stdout", 2: "stderr" };
 const space = 0x20;
 

@@ -72,6 +72,7 @@ export class LogRequest {
    */
   take(): readonly LogMessage[] {
     // With a length, many messages are read at once: the engine sends each in a chunk of its own.
+    // Without a length, an empty buffer notices that the answer has ended.
     const length = Math.min(this.#buffer.readableLength, bufferedBytesMax);
     const chunk = (length > 0 ? this.#buffer.read(length) : this.#buffer.read()) as Buffer | null;
     if (chunk !== null) return this.#frames.take(chunk);

@@ -42,15 +42,19 @@ export type DockerDriverConfig = DiskConfig &
       readonly registry: ImageRegistry | null;
       /** Registries that builds may use in addition to the usual ones. */
       readonly moreRegistries: readonly string[];
+      /** How much of the steps of earlier builds the engine may keep. */
       readonly cacheBytes: number;
       /** The OCI runtimes that the values of the setting `containerRuntime` stand for. */
       readonly runtimes: { readonly v1: string; readonly v2: string };
+      /** Whether firewall rules close private networks and this machine's services to builds. */
       readonly areBuildsClosed: boolean;
     };
     readonly buildTimeoutSeconds: number;
     readonly paths: {
       readonly storageDir: string;
+      /** Holds a folder for each running build. */
       readonly buildsDir: string;
+      /** Holds one small file per container. */
       readonly containersDir: string;
     };
   };
@@ -140,12 +144,12 @@ function warnOfOpenNetworks(
 
 /** Warns the operator that apps with some values of `containerRuntime` will be refused. */
 function warnOfMissingRuntimes(
-  wanted: DockerDriverConfig["docker"]["runtimes"],
+  named: DockerDriverConfig["docker"]["runtimes"],
   engine: Engine,
   log: Log,
 ): void {
   const { runtimes } = engine.facts;
-  for (const [field, runtime] of Object.entries(wanted)) {
+  for (const [field, runtime] of Object.entries(named)) {
     if (!runtimes.includes(runtime))
       log.warn(
         { runtime, runtimes },
@@ -193,8 +197,8 @@ async function openBuilder(
 }
 
 /**
- * Why a new installation for which nobody has chosen a driver should not use this one, as the end
- * of a sentence; null: it should. `baseImage` is the image that apps have by default.
+ * Why a new installation for which nobody has chosen a driver should not use the Docker driver, as
+ * the end of a sentence; null: it should. `baseImage` is the image that apps have by default.
  */
 export async function dockerObstacle(
   config: DockerDriverConfig,

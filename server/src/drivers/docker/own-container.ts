@@ -32,7 +32,7 @@ type OwnSide = {
   readonly storageDir: string;
   /** The folder /proc. */
   readonly processes: string;
-  /** Only root keeps apps apart and limits builds, which needs more of the machine. */
+  /** Whether the platform runs as root: otherwise it keeps no apps apart and limits no builds. */
   readonly isRoot: boolean;
 };
 
@@ -53,7 +53,7 @@ export async function findSharedPaths(
   const containerId = ownContainerId(readText(join(processes, "self/mountinfo")));
   if (containerId === null) return outside;
   const inspected = await unlessStatus([404], calls.getContainer(containerId).inspect());
-  // Another engine has started it, which shows nothing of itself here.
+  // Another engine has started the platform's container, and nothing of that engine is seen here.
   if (inspected === undefined) return outside;
   checkNetwork(inspected);
   const mountedStorageDir = pathOnMachine(inspected, storageDir);
@@ -68,7 +68,10 @@ export async function findSharedPaths(
   return { mountedDataDir, mountedStorageDir, machine };
 }
 
-/** The id of the container that these mounts are of; null: they are of no container. */
+/**
+ * The id of the container that these mounts are of; null: they are of no container. An engine
+ * mounts the file /etc/hostname from the folder that it keeps for the container.
+ */
 export function ownContainerId(mountinfo: string): string | null {
   return /\/([0-9a-f]{64})\/(?:userdata\/)?hostname \/etc\/hostname /.exec(mountinfo)?.[1] ?? null;
 }
@@ -87,12 +90,12 @@ function checkNetwork({ HostConfig }: ContainerInspectInfo): void {
  */
 const capabilities = ["SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE"];
 
-/** dockerode does not know all of them, and engines leave some out. */
+/** Rights of a container: dockerode does not know all of them, and engines leave some out. */
 type GivenRights = {
   readonly Privileged?: boolean;
   readonly PidMode?: string;
   readonly CapAdd?: readonly string[] | null;
-  /** Older engines do not answer it: they share cgroups. */
+  /** Left out by older engines, whose containers all share the machine's cgroups. */
   readonly CgroupnsMode?: string;
 };
 
@@ -101,13 +104,13 @@ function checkRights({ HostConfig, AppArmorProfile }: ContainerInspectInfo): voi
   const added = (CapAdd ?? []).map((name) => name.replace(/^CAP_/, ""));
   const isAble = (name: string): boolean =>
     Privileged === true || added.includes("ALL") || added.includes(name);
-  const wanted: readonly (readonly [option: string, isGiven: boolean])[] = [
+  const demanded: readonly (readonly [option: string, isGiven: boolean])[] = [
     ["--pid host", PidMode === "host"],
     ["--cgroupns host", CgroupnsMode !== "private"],
     ...capabilities.map((name) => [`--cap-add ${name}`, isAble(name)] as const),
     ["--security-opt apparmor=unconfined", AppArmorProfile !== "docker-default"],
   ];
-  const lacking = wanted.filter(([, isGiven]) => !isGiven).map(([option]) => option);
+  const lacking = demanded.filter(([, isGiven]) => !isGiven).map(([option]) => option);
   if (lacking.length === 0) return;
   throw new CannotStart(
     `The platform runs as root in its own container, but cannot keep apps apart and limit builds there. Start the container with ${lacking.join(" ")}, or, if you trust all apps, as a user: docker run --user 10001 --group-add <group of the engine's socket> …`,
@@ -115,15 +118,15 @@ function checkRights({ HostConfig, AppArmorProfile }: ContainerInspectInfo): voi
 }
 
 /**
- * The machine's files as one of its processes sees them: the first one, unless the machine hides
- * that. Throws `CannotStart` when it hides all of them.
+ * The machine's files as one of its processes sees them: the process with the lowest id that the
+ * machine does not hide. Throws `CannotStart` when the machine hides all of them.
  */
 function filesOfMachine(processes: string, dataRoot: string): MachineFiles {
   const pids = readdirSync(processes).filter((name) => /^\d+$/.test(name));
   for (const pid of pids.toSorted((one, other) => Number(one) - Number(other))) {
     const root = join(processes, pid, "root");
     const mountinfo = join(processes, pid, "mountinfo");
-    // Only outside of containers are the networks of all containers.
+    // Only a process outside of containers sees the network namespaces (nsfs) of the containers.
     if (existsSync(join(root, dataRoot)) && / - nsfs /.test(readText(mountinfo)))
       return { root, mountinfo };
   }
@@ -132,7 +135,10 @@ function filesOfMachine(processes: string, dataRoot: string): MachineFiles {
   );
 }
 
-/** Null: the folder is in no mount that is on the machine's disk. */
+/**
+ * Returns the path of the folder on the machine; null: the folder is in no mount that is on the
+ * machine's disk.
+ */
 function pathOnMachine({ Mounts }: ContainerInspectInfo, folder: string): string | null {
   const [nearest] = Mounts.filter(
     ({ Destination }) => folder === Destination || folder.startsWith(`${Destination}/`),

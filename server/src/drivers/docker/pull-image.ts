@@ -40,7 +40,7 @@ export async function withImage(create: () => Promise<string>, start: ImageStart
 
 /**
  * Whether the engine has the image, if necessary after a pull from the registry. Also true while
- * the engine does not answer, since starts wait for it then.
+ * the engine does not answer: starts wait until it does.
  */
 export async function hasImage(start: ImageStart): Promise<boolean> {
   const { engine, artifact, log } = start;

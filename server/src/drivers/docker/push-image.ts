@@ -25,7 +25,7 @@ export async function pushImage(
 ): Promise<string> {
   const { log, signal } = context;
   const name = `${registry.name}:${tag}`;
-  // A home of its own, without the app's credentials for the registry of its base image.
+  // A home of its own, without the app's credentials for the registry of the base image.
   const home = join(dir, "push");
   const auths =
     registry.auth === null
@@ -38,6 +38,7 @@ export async function pushImage(
     .run(["push", name], { home, signal, timeoutMs: leftMs() })
     .catch((error: unknown) => {
       signal.throwIfAborted();
+      // The reason is in the last line of the client's output.
       const message = error instanceof Error ? error.message : "";
       const reason = message.split("\n").at(-1) ?? "";
       throw new BuildFailed(

@@ -12,9 +12,9 @@ const fields = ["auth", "username", "password", "identitytoken", "registrytoken"
 const forms = `either Docker's config.json ({"auths": {"<registry>": {"auth": "<base64 of name:password>"}}}) or name:password`;
 
 /**
- * The credentials in the field dockerAuth, by registry. The form `name:password` names no registry,
- * so it counts for the one that `images` are in, or for the engine's default registry. Throws
- * `BuildFailed` without showing the credentials.
+ * The credentials in the field dockerAuth, by registry. The form `name:password` names no registry:
+ * it counts for the one registry of `images` besides the engine's default registry, or for the
+ * default registry if all images are there. Throws `BuildFailed` without showing the credentials.
  */
 export function registryAuths(
   secret: Secret,
@@ -91,7 +91,7 @@ export function authOf(
   return { ...entry, username, password: password.join(":") };
 }
 
-/** The registry in an image's name; a name without one is of the default registry. */
+/** The registry in an image's name; for a name without a registry, the default registry. */
 function registryOf(image: string, defaultRegistry: string): string {
   const firstPart = image.includes("/") ? image.slice(0, image.indexOf("/")) : "";
   const isRegistry = /[.:]/.test(firstPart) || firstPart === "localhost";

@@ -7,7 +7,7 @@ import { retry, untilStop } from "#lib/retry.ts";
 import { isUnreachable, type Engine } from "./engine.ts";
 import { engineIsDown } from "./engine-outage.ts";
 
-/** A failure that neither the app nor its image caused: it rarely happens in another try. */
+/** A failure that neither the app nor its image caused: another try rarely fails in this way. */
 export class ConnectionBroke extends BuildFailed {}
 
 /** The maximum number of tries for one image while the connection breaks. */
@@ -32,8 +32,9 @@ type RetryBuild = Pick<BuildContext, "log" | "signal" | "onAgain"> & {
 };
 
 /**
- * Calls `build` until it succeeds or fails for a reason of its own. Rejects with the reason of the
- * last try, with `BuildFailed` when the engine stays away, or with the reason of `signal`.
+ * Calls `build`, at most `triesMax` times, until it succeeds or fails for a reason of its own.
+ * Rejects with the reason of the last try, with `BuildFailed` when the engine stays away, or with
+ * the reason of `signal`.
  */
 export async function retryBuild<Result>(
   options: RetryBuild,
@@ -60,7 +61,7 @@ export async function retryBuild<Result>(
 /** Whether the error shows that the connection to the engine broke. */
 function isBroken(error: unknown): boolean {
   if (error instanceof ConnectionBroke || isUnreachable(error)) return true;
-  // The message itself proves nothing, since it may repeat the output of the app's own step.
+  // The message of a `BuildFailed` proves nothing: it may repeat the output of the app's own step.
   if (error instanceof BuildFailed) return isBroken(error.cause);
   return error instanceof Error && saysBroken(error.message);
 }
@@ -83,6 +84,7 @@ async function waitForEngine({ engine, log, signal, clock }: RetryBuild): Promis
     clock,
     signal: AbortSignal.any([signal, late.signal]),
   };
+  // Undefined when one of the signals is aborted.
   const answer = await retry({ ...until, onFailure: noteSilence }, async () => {
     await engine.pings.ping();
     return true;

@@ -46,6 +46,7 @@ export async function runBuild(current: BuildTry, run: BuildRun): Promise<string
     signal: context.signal,
     timeoutMs: leftMs(),
     onLine: (_stream, text) => progress.line(text),
+    // `BuildProgress` reads the number at the beginning of a line, which only a newline ends.
     keepsReturns: true,
   });
   context.signal.throwIfAborted();

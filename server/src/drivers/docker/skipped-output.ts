@@ -41,7 +41,10 @@ type Reading = {
   readonly completeStreams: readonly Stream[];
 };
 
-/** Few, since each takes space in the stored position. Beyond it, the oldest part is dropped. */
+/**
+ * Few, since each part takes space in the stored position. When there are more, the oldest part is
+ * dropped.
+ */
 const partsMax = 100;
 
 /** The parts of one container. */
@@ -115,14 +118,15 @@ export class SkippedOutput {
     const readable = this.#parts.filter(isReadable);
     const part = readable.findLast((each) => this.#waitMs(each) <= 0);
     if (part === undefined) {
-      // Looks again when the first of these parts can be read; without any, there is no need.
+      // Looks again when the wait for the first of these parts is over, if there are any.
       const waits = readable.map((each) => this.#waitMs(each));
       this.#cancelWait =
         readable.length === 0 ? undefined : clock.after(Math.min(...waits), onChange);
       return null;
     }
     part.cursor.readAgain();
-    // A line without an end is read to the end of the log: its end may be much later.
+    // A part that waits for the end of a line is read to the end of the log: that end may come much
+    // later than the part's time.
     const isToEnd = part.waitsFor !== null;
     const until = isToEnd ? {} : { until: engineTime(Date.parse(part.to) + strayMs) };
     const request = new LogRequest(this.#options, {
@@ -134,7 +138,10 @@ export class SkippedOutput {
     return { part, request, completeStreams };
   }
 
-  /** How long until the log has all messages of the part's time, which may be logged late. */
+  /**
+   * How long until the log has all messages of the part's time, which may be logged late. Zero or
+   * less: the log has them now.
+   */
   #waitMs({ to }: Part): number {
     const { isLogged, clock } = this.#options;
     if (streams.every((stream) => isLogged(stream, to))) return 0;
@@ -147,6 +154,7 @@ export class SkippedOutput {
     const incomplete = unfinished.find((stream) => !completeStreams.includes(stream));
     this.stop();
     part.waitsFor = incomplete ?? null;
+    // True, although nothing was stored: another part may be readable now.
     if (incomplete !== undefined) return true;
     const last = [...part.cursor.missing(part.to), ...part.cursor.end()];
     return await this.#finish(part, last);

@@ -29,7 +29,7 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
       "The Docker engine cannot give GPUs to containers: the operator has to install NVIDIA's container toolkit and restart the engine.",
       options,
     );
-  // The `exec: ` matters: an engine that is just starting lacks other files.
+  // Without `exec: `, the text may be about a file that an engine lacks while it is just starting.
   if (/exec: .*(?:executable file not found|no such file or directory)/.test(text))
     return new StartRefused(
       `The start command was not found: ${program}. Correct the entrypoint, or add the package that has the command to the dependencies.`,
@@ -45,7 +45,8 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
       "The image has no start command: set entrypoint, or CMD in the Dockerfile.",
       options,
     );
-  // Happens while the engine starts or stops, for example.
+  // Happens while the engine starts or stops, for example. A text of the OCI runtime is about this
+  // container instead.
   if ((engineStatus(error) ?? 0) >= 500 && !text.includes("OCI runtime"))
     return new StartRefused(
       "The Docker engine has a problem of its own, which the operator has to look at (slipway doctor and the platform's log say what it is).",

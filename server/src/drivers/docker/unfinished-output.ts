@@ -1,6 +1,6 @@
 // Delivers lines that a running container has begun and not ended. The engine's log has only whole
-// lines, so the beginning of a line is read from the container itself. Output that is lost on this
-// way is not read again, since the log has the whole line once it ends.
+// lines, so the beginning of a line is read from the container itself. Output that is lost in doing
+// so is not read again, since the log has the whole line once it ends.
 import type { Readable } from "node:stream";
 import type { ReplicaLine } from "#drivers/driver.ts";
 import { cutLines, unfinishedLine } from "#drivers/log-lines.ts";
@@ -66,7 +66,8 @@ export class UnfinishedOutput {
   }
 
   /**
-   * Returns these finished lines of the log, without a line that was already delivered as it is.
+   * Returns these finished lines of the log, without the first if it was delivered with the same
+   * text while it was unfinished.
    */
   finished<Line extends ReplicaLine>(stream: Stream, lines: readonly Line[]): readonly Line[] {
     return this.#unfinished[stream].finished(lines);
@@ -142,7 +143,7 @@ class Tail {
   /** The pieces that follow `#bytes` and were not joined to it yet. */
   #loose: Buffer[] = [];
   #looseBytes = 0;
-  /** The line is so long that its beginning was cut off, as a line of its own. */
+  /** True when the line is so long that its beginning was cut off, as a line of its own. */
   #isCutting = false;
 
   constructor(hasFrames: boolean) {

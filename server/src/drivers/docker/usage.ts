@@ -11,6 +11,7 @@ export async function measureContainers<Key>(
   const usage = new Map<Key, ReplicaUsage>();
   await Promise.all(
     [...containers].map(async ([key, containerId]) => {
+      // `one-shot`: the engine measures once, without waiting for a second measurement.
       const options = { stream: false, "one-shot": true } as const;
       // 404 and 409: the container is gone.
       const stats = await unlessStatus(
@@ -31,6 +32,7 @@ function usageIn({ cpu_stats, memory_stats, networks }: ContainerStats): Replica
   // The type does not say that a container without a network has no `networks`.
   const counters = Object.values((networks as ContainerStats["networks"] | undefined) ?? {});
   return {
+    // The engine counts nanoseconds.
     cpuSeconds: cpu_stats.cpu_usage.total_usage / 1e9,
     memoryBytes: Math.max(0, usage - reclaimable),
     network: {

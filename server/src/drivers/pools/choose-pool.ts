@@ -25,7 +25,10 @@ type Dimension = string;
 
 /** Amounts are counted in thousandths: whole numbers add up exactly. */
 const unit = 1000;
-/** The cost of a pool for protected replicas: more than any number of GPUs. */
+/**
+ * The cost when an interruptible replica gets a pool that protected replicas can use: more than the
+ * cost of any number of GPUs.
+ */
 const tierWaste = 1_000_000;
 
 /** The unclaimed resources of each pool. */
@@ -57,6 +60,7 @@ export function freeAfter(
   return [...byName.values()];
 }
 
+/** The free resources after a claim has ended (`sign` 1) or has begun (`sign` -1). */
 function changed(freePool: FreePool, claim: PoolClaim, sign: 1 | -1): FreePool {
   const { compute, gpuCount } = claim;
   const { cores, memory } = shareInPool(freePool.pool, claim);
@@ -195,6 +199,7 @@ export function lacking(freePool: FreePool, request: PoolRequest): Dimension[] {
   return lacks;
 }
 
+/** The resources that a replica needs: each needs cores and memory. */
 function uses({ compute, gpuCount }: PoolRequest): Dimension[] {
   return ["cores", "memory", ...(gpuCount > 0 ? [compute] : [])];
 }

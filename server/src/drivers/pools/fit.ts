@@ -24,7 +24,7 @@ export type PartialWish = {
 
 /**
  * The wish of a replica with these settings. `present`: the compute types to try when the settings
- * name none yet.
+ * name none yet. Any other unknown setting gets the value that suits the most pools.
  */
 export function wishOf(settings: PartialWish, present: readonly string[] = []): PoolWish {
   const { compute = present, cpu = 0, memory = 0, provider = null, region = null } = settings;
@@ -119,6 +119,10 @@ export function limitNames({
   ];
 }
 
+/**
+ * Why none of `pools`, which have the right compute type, suits the wanted location and tier.
+ * `types`: the compute types to name; empty: the settings name none yet.
+ */
 function whyNotThere(
   pools: readonly Pool[],
   wanted: Pick<PoolRequest, "provider" | "region" | "tier"> & {
@@ -137,14 +141,15 @@ function whyNotThere(
   );
   const present = [...new Set(locations)].join("; or ");
   let request = limits.join(", ");
-  let only = "only";
+  let onlyWords = "only";
   if (types.length > 0) {
     request = `compute ${types.join(" or ")} with ${request}`;
-    only = "it only with";
+    onlyWords = "it only with";
   }
-  return `The app requests ${request}, but the platform has ${only} ${present}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
+  return `The app requests ${request}, but the platform has ${onlyWords} ${present}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
 }
 
+/** How much one replica can have; `gpus` null: GPUs are not named. */
 type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };
 
 /**

@@ -15,7 +15,10 @@ export type GpuWatchParts = Pick<DriverParts, "clock" | "log"> & {
 
 /** How often GPUs are looked for and their use is measured. */
 export const lookEveryGpuMs = 10_000;
-/** Long enough for the GPU driver to load first, as it does without persistence mode. */
+/**
+ * How long one look may take: long enough for the GPU driver to load first, as it does without
+ * persistence mode.
+ */
 const lookMsMax = 20_000;
 /** How much of the program's output is kept: far more than the rows of one machine's cards. */
 const linesMax = 1_000;

@@ -23,6 +23,7 @@ export type PoolSettings = {
   readonly simulateCompute: boolean;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
+  /** The environment in which nvidia-smi is found and started. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
 };
 

@@ -9,8 +9,9 @@ import type { GpuUse, Pool, PoolClaim, PoolRequest } from "./pool.ts";
 import type { Capacity, Pools } from "./pools.ts";
 
 /**
- * A driver calls `keep` for each replica that it adopts, `hold` when it starts one, and `release`
- * when one has exited, was refused or is unknown when it is to be stopped.
+ * A driver calls `keep` for each replica that it adopts, and `hold` when it starts one. It calls
+ * `release` when a replica has exited, when its start was refused, and when it is to be stopped but
+ * the driver does not know it.
  */
 export class Placement implements Pools {
   readonly #held = new Map<ReplicaId, CardClaim>();
@@ -148,7 +149,7 @@ export class Placement implements Pools {
 /** The view of pools and claims that others get, without single cards. */
 type Derived = Pick<Pools, "all" | "free" | "claims">;
 
-/** A card that any claim names is not free, whichever pool it is in now. */
+/** Computes the view. A card that any claim names is not free, whichever pool it is in now. */
 function derive(pools: readonly CardPool[], held: ReadonlyMap<ReplicaId, CardClaim>): Derived {
   const all = pools.map(countCards);
   const taken = takenBy(held.values());
@@ -160,6 +161,7 @@ function derive(pools: readonly CardPool[], held: ReadonlyMap<ReplicaId, CardCla
   );
   const claims = new Map<ReplicaId, PoolClaim>();
   for (const [replicaId, { gpus, ...claim }] of held) {
+    // As in the pool's `usable`, only cards that answer count.
     const gpuCount = gpus.filter((id) => usable.get(claim.pool)?.has(id)).length;
     claims.set(replicaId, { ...claim, gpuCount });
   }

@@ -14,7 +14,7 @@ export type ListedGpus = {
 /** A pool as the file lists it. The machine decides later which cards are its GPUs. */
 export type ListedPool = Omit<Pool, "gpus"> & { readonly gpus: readonly ListedGpus[] };
 
-/** Each choice of a pool goes through all of them. */
+/** The maximum number of pools: each choice of a pool goes through all of them. */
 const poolsMax = 100;
 const namesAllowed = "1 to 63 letters, digits, dashes and underscores";
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
@@ -73,7 +73,8 @@ function readPool(path: string, table: file.Table, providers: readonly string[])
     region,
     tier: table["tier"] === undefined ? "protected" : file.readChoice(...at("tier"), tiers),
     takesCpu: readBoolean(...at("cpu_apps")),
-    // The minima are the least cores and memory that an app can ask for.
+    // The minima are the least cores and memory that an app can ask for. The maxima are far beyond
+    // any real pool, and only catch mistakes.
     cores: file.readNumber(...at("cores"), { min: 0.25, max: 100_000 }),
     memoryGb: file.readNumber(...at("memory_gb"), { min: 0.05, max: 10_000_000 }),
     overcommit:
@@ -89,7 +90,7 @@ function readGpus(path: string, table: file.Table): ListedGpus {
   file.refuseUnknown(table, gpuFields, (key) => `${path}.${key}`);
   const { compute, count, memory_gb: memoryGb } = table;
   return {
-    // The order decides which of two errors is reported.
+    // The order of these members decides which of two errors is reported.
     count: file.readNumber(`${path}.count`, count, { min: 1, max: 10_000, isWhole: true }),
     compute: file.readChoice(`${path}.compute`, compute, gpuTypes),
     // 0 stands for an unknown size.
@@ -120,6 +121,7 @@ function readBoolean(path: string, value: unknown): boolean {
   throw file.operatorFileRefused(path, value, "true or false");
 }
 
+/** The tables of a list, which may have `lengthMax` at most; none when the field is missing. */
 function listOf(path: string, value: unknown, lengthMax: number): file.Table[] {
   if (value === undefined) return [];
   if (!Array.isArray(value)) throw file.operatorFileRefused(path, value, `a list of [[${path}]]`);

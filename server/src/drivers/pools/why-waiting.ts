@@ -54,7 +54,7 @@ export function whyWaiting(
   );
   const groups = groupsOf(candidates);
   const [nearest] = groups;
-  // The pools do not show the reason: the driver knows more than they do.
+  // True when the pools do not show the reason, which only the driver knows.
   const isUnknown = nearest === undefined || (nearest.lacks.length === 0 && ahead.length === 0);
   if (isUnknown) return allInUse(typesOf(wish), whereOf(wish, free));
   const reason = groups.length === 1 ? reasonOf(nearest, { free, wish }) : reasonByLocation(groups);
@@ -94,7 +94,7 @@ function reasonOf(
   const [lack, ...otherLacks] = group.lacks;
   if (lack === undefined)
     return `What is free${limitsText} is for replicas that come first: ${order}.`;
-  // False when a pool with such cards is too small in another way.
+  // False when an allowed pool that has the compute type is too small for the replica.
   const areAllLargeEnough = !wish.some((request) =>
     free.some(
       ({ pool }) =>
@@ -120,6 +120,7 @@ function reasonOf(
   return `A replica${limitsText} needs ${needsOf(group, where)}; it starts when there is enough.`;
 }
 
+/** The reason when some pools lack other resources than others do. */
 function reasonByLocation(groups: readonly Group[]): string {
   const pools = new Set(
     groups.flatMap(({ candidates }) => candidates.map(({ free }) => free.pool)),
@@ -140,7 +141,7 @@ function allInUse(types: string, limitsText: string): string {
   return `All of the platform's ${types}${limitsText} is in use; a replica starts when some is free again.`;
 }
 
-/** The resources that the pools of a group lack, and how much of them is free. */
+/** The resources that the pools of a group lack and how much of them is free, in words. */
 function needsOf(group: Group, where: string): string {
   const hasGpus = !group.lacks.some((lack) => lack === "gpus" || lack === "lost");
   const types = typesOf(group.candidates.map(({ request }) => request));

@@ -15,6 +15,7 @@ export async function beginOfAppFile(
   path: string,
   bytesMax: number,
 ): Promise<Buffer | null> {
+  // In the sandbox, `codeAlias` leads to the app's files, so the rest is a path within `folders`.
   const relative = path.startsWith(`${codeAlias}/`) ? path.slice(codeAlias.length + 1) : path;
   for (const folder of folders) {
     const begin = await beginIn(folder, relative, bytesMax).catch(() => null);

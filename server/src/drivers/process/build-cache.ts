@@ -53,6 +53,7 @@ export class BuildCache {
       if (known !== null) return { folder: known, isNew: false };
       const running = this.#creations.get(request.key);
       if (running === undefined) break;
+      // Looks for the folder again afterwards, since the other creation may have failed.
       await settledOrAborted(running, request.signal);
     }
     const making = this.#make(request.key, request.make);
@@ -65,8 +66,8 @@ export class BuildCache {
   }
 
   /**
-   * Removes folders without a key, and of the others all that are unused (see `isUsed`) and not
-   * among the `keptMax` most recently used.
+   * Removes folders to which no key leads. Removes folders with a key, too, if they are unused (see
+   * `isUsed`) and not among the `keptMax` most recently used.
    */
   async collect(isUsed: (folder: string) => boolean, keptMax: number): Promise<void> {
     this.#handedOut.clear();
@@ -105,6 +106,8 @@ export class BuildCache {
     const now = new Date(this.#clock.now());
     // Records the last use, for `collect`.
     await utimes(file, now, now).catch(() => undefined);
+    // Nothing is awaited between this check and `#handedOut`: from then on `collect` keeps the
+    // folder.
     if (this.#removing.has(pointer.folder)) return null;
     this.#handedOut.add(pointer.folder);
     return pointer.folder;

@@ -26,10 +26,13 @@ const packagesOf = namesIn(`
   portaudio.h=portaudio19-dev Python.h=python3-dev snappy-c.h=libsnappy-dev sndfile.h=libsndfile1-dev
   sql.h=unixodbc-dev sqlite3.h=libsqlite3-dev yaml.h=libyaml-dev zlib.h=zlib1g-dev`);
 
-/** `debianPackage`: the one that has what is missing; undefined: it is not known. */
+/**
+ * Says what is missing to compile a package. `debianPackage` has it; undefined: the name is not
+ * known, and the sentence says "the Debian package with it".
+ */
 function missingToCompile(advice: SystemAdvice, what: string, debianPackage?: string): string {
-  const wanted = advice(`the Debian package ${debianPackage ?? "with it"}`);
-  return `A package has to be compiled here, and ${what} is missing: ${wanted} Or choose a version or a pythonVersion with a prebuilt package.`;
+  const remedy = advice(`the Debian package ${debianPackage ?? "with it"}`);
+  return `A package has to be compiled here, and ${what} is missing: ${remedy} Or choose a version or a pythonVersion with a prebuilt package.`;
 }
 
 /** The first rule whose form matches the output explains it, so general rules come last. */
@@ -63,8 +66,8 @@ const rules: readonly Rule[] = [
       `The package index cannot be reached from the build machine. If it is on a private network or on this machine, the operator has to allow its address (SLIPWAY_APP_NETWORK_ALLOW). When it can be reached, ${buildAgain}.`,
   },
   {
-    // pip prints this when it asks other indexes than PyPI. It treats an index that refuses access
-    // like one that lacks the package.
+    // pip prints this when it asks other indexes than PyPI. pip treats an index that refuses access
+    // like an index that lacks the package.
     form: /Looking in indexes: [^]*No matching distribution found for ([^\s(]+)/i,
     sentence: ([, name]) =>
       `There is no ${name} that works with this Python, or one of the package indexes (see above) refuses the credentials (pip does not say so): check its name and version ${where}, the pythonVersion, and the secrets in the index's address.`,
@@ -86,8 +89,8 @@ const rules: readonly Rule[] = [
   },
   {
     form: /incompatible with the project's Python requirement: `([^`]+)`/i,
-    sentence: ([, wanted]) =>
-      `pyproject.toml asks for Python ${wanted}, and the app has another: set python_version below [cerebrium.deployment] in its TOML file.`,
+    sentence: ([, requirement]) =>
+      `pyproject.toml asks for Python ${requirement}, and the app has another: set python_version below [cerebrium.deployment] in its TOML file.`,
   },
   {
     form: /ResolutionImpossible|conflicting dependencies|your requirements are unsatisfiable/i,
@@ -114,10 +117,10 @@ const rules: readonly Rule[] = [
     // mysqlclient says this also when pkg-config itself is missing.
     form: /Can not find valid pkg-config name/i,
     sentence: (_, advice) => {
-      const wanted = advice(
+      const remedy = advice(
         "the Debian packages default-libmysqlclient-dev, pkg-config and build-essential",
       );
-      return `A package has to be compiled here, and the client library of MySQL is missing: ${wanted}`;
+      return `A package has to be compiled here, and the client library of MySQL is missing: ${remedy}`;
     },
   },
   {

@@ -93,6 +93,7 @@ export class BuildPackages {
       make: async (newFolder) => {
         // Without packages, the environment takes only a moment, which is not metered.
         if (hasPackages) request.onBegin();
+        // The packages of a Python project need no pip: uv installs them.
         await this.#create(request, newFolder, plan.requirements.length > 0);
         await this.#install(request, newFolder);
       },
@@ -154,6 +155,7 @@ export class BuildPackages {
     if (plan.requirements.length === 0 && plan.project === null) return;
     const uv = plan.useUv || plan.project !== null ? await this.#findUv(request) : null;
     if (plan.project !== null && uv === null) throw new BuildFailed(noUv);
+    // Marks in the log where the installation begins.
     tools.log(
       "dependencies",
       "platform",
@@ -191,6 +193,7 @@ export class BuildPackages {
     const { plan, tools, appDir, python, secrets } = request;
     const packageSecrets = secretsOfPackages(secrets, plan.requirements);
     const downloads = join(this.#dir, "downloads", tools.projectId);
+    // Only installers write into this folder, so what is in it belongs to their user already.
     await giveFolder(tools, downloads, "itself");
     await giveFolder(tools, venvDir);
     // With an environment of its own, an app may have packages among its files. They are compiled
@@ -281,6 +284,7 @@ export function needsCode({ requirements, project }: BuildPlan): boolean {
 
 /** The maximum age of an environment that is reused. */
 function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
+  // Every environment is older than this, so a new one is made.
   if (startsClean) return Number.NEGATIVE_INFINITY;
   // A plan without a Python project has nothing that would need a lock.
   return areVersionsExact(requirements) && project?.isLocked !== false

@@ -22,6 +22,7 @@ export type BuildTools = {
   readonly signal: AbortSignal;
   /** PATH, proxies, certificates, package indexes; no secrets of the platform. */
   readonly environment: Readonly<Record<string, string>>;
+  /** The timeout of one command. */
   readonly timeoutMs: number;
   /** Hides the build's secrets in all output. */
   readonly mask: Mask;
@@ -89,8 +90,8 @@ export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResu
 }
 
 /**
- * Creates the folder if needed, and gives it with its contents to the user that confined programs
- * run as.
+ * Creates the folder if needed, and gives it to the user that confined programs run as: with its
+ * contents, or with `depth` "itself" the folder alone.
  */
 export async function giveFolder(
   tools: BuildTools,

@@ -84,7 +84,7 @@ export class ProcessBuilder implements Builder {
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const buildDir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
-    // Earlier builds have left files in the cache, and perhaps an earlier attempt of this one.
+    // Earlier builds have left files in the cache, and an earlier attempt may have left a folder.
     const isEmpty = false;
     const removeWriter = this.#options.disk.add(this.#writerOf(plan, ended), isEmpty);
     // An earlier attempt of this build may have been killed: remove what it left.
@@ -187,8 +187,8 @@ export class ProcessBuilder implements Builder {
   }
 
   /**
-   * Kills programs that commands left running. It finds them by their HOME, which no other build
-   * has. With a sandbox, no program is left.
+   * Kills programs that commands left running: finds them by their HOME, which is the HOME of no
+   * other build. With a sandbox, no program is left.
    */
   async #endPrograms(buildDir: string, { log }: BuildContext): Promise<void> {
     const { sandbox, clock } = this.#options;
@@ -260,7 +260,7 @@ export class ProcessBuilder implements Builder {
       needsPip: plan.requirements.length > 0 || plan.project !== null || hasCommands(plan),
     };
     let choice = choosePython({ ...needs, installed: await pythons.ofVersion(plan.pythonVersion) });
-    // Other versions are looked at only when this one is missing or incomplete.
+    // Other versions are looked at only when the plan's version is missing or incomplete.
     if (!choice.ok || choice.warning !== null)
       choice = choosePython({ ...needs, installed: await pythons.all() });
     if (!choice.ok) throw new BuildFailed(choice.reason);

@@ -36,7 +36,10 @@ type Hierarchy = {
 /** The controllers that the platform uses. */
 const usedControllers = ["memory", "cpu", "pids"] as const;
 
-/** `instanceId` labels the platform's own cgroups. */
+/**
+ * Finds where this process can create cgroups. The names of the platform's own cgroups contain
+ * `instanceId`.
+ */
 export function detectCgroups(instanceId: string): Cgroups {
   const sources = readSources();
   if (sources === null)
@@ -125,7 +128,7 @@ function hierarchies({ mountinfo, own, root: machineRoot }: CgroupSources): read
     // In a container the mount shows only a part of the hierarchy.
     const below = root !== "/" && path.startsWith(root) ? path.slice(root.length) : path;
     const folder = existsSync(join(mount, below)) ? join(mount, below) : mount;
-    // A slash at the end is removed.
+    // A slash at the end is removed, unless it is the whole path.
     const ownFolder = folder.replace(/(?<=.)\/$/, "");
     if (controllers.length > 0) mounted.push({ version, mount, ownFolder, controllers });
   }
@@ -142,6 +145,7 @@ function ownPath(own: string, controller: string): string {
     const [, controllers = "-"] = candidate.split(":");
     return controllers.split(",").includes(controller);
   });
+  // The path itself may contain colons.
   return line?.split(":").slice(2).join(":") ?? "/";
 }
 
@@ -178,6 +182,7 @@ function firstParent(
         .filter((controller) => available.includes(controller))
         .map((controller) => ({ controller, version, folder }));
       if (parents.length > 0) {
+        // Throws when no process can enter a cgroup there, so that the next folder is tried.
         groups.enterable(parents);
         return parents;
       }

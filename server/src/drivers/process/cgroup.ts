@@ -1,6 +1,6 @@
 // The cgroup of one replica or build. It is created with limits, and the first process enters it
-// before any foreign code runs. It shows what the kernel has killed there, and is removed when it
-// is empty.
+// before any foreign code runs. Its files show whether the kernel has killed a process in it for
+// lack of memory. It is removed when it is empty.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -14,27 +14,29 @@ export type Controller = "memory" | "cpu" | "pids";
 /** A folder of the cgroup file system and the controller used there. */
 export type CgroupParent = {
   readonly controller: Controller;
+  /** The version of the kernel's interface to cgroups that the folder has. */
   readonly version: 1 | 2;
   readonly folder: string;
 };
 
 /**
- * One cgroup: its folder for each controller. Stored in the replica's record, since a later process
- * of the platform may create cgroups elsewhere.
+ * One cgroup: for each controller, the cgroup's own folder (not the parent's). It is stored in the
+ * replica's record, since a later process of the platform may create cgroups elsewhere.
  */
 export type Cgroup = readonly CgroupParent[];
 
 export type CgroupLimits = {
   readonly memoryBytes: number;
-  /** Null: all cores, but only while nothing else needs them. */
+  /** Null: no limit, but while others need the cores, only half the usual share. */
   readonly cpuCores: number | null;
   /** The maximum number of processes and threads. */
   readonly tasksMax: number;
 };
 
 /**
- * The limits of one build, or of one step of an image build: pip needs a few GB for the largest
- * packages, compilers one process per core. The maximum number of tasks stops a fork bomb.
+ * The limits of one build, or of one step of an image build. It may use half of the machine's
+ * memory, since pip needs a few GB for the largest packages, and compilers run one process per
+ * core. The maximum number of tasks stops a fork bomb.
  */
 export const buildLimits: CgroupLimits = {
   memoryBytes: Math.round(totalmem() / 2),
@@ -49,15 +51,23 @@ type Command = {
   readonly environment: Readonly<Record<string, string>>;
 };
 
-/** The time in which a cgroup may use its share of the processor: the kernel's default. */
+/**
+ * The kernel measures the use of the processor in periods of this length, its default. A limited
+ * cgroup may use its share of the processor once in each.
+ */
 const periodMicros = 100_000;
 /** The kernel refuses a smaller share of the period. */
 const quotaMicrosMin = 1000;
-/** Half the usual weight, which is 1024 in version 1 and 100 in version 2. */
+/**
+ * The weight of cgroups without a limit of cores, by version: half the usual one, which is 1024 in
+ * version 1 and 100 in version 2.
+ */
 const lowWeight = { 1: "512", 2: "50" } as const;
 /** In version 1, a peak use of at least this share of the limit counts as a hit of the limit. */
 const nearShare = 0.98;
-/** The kernel kills apps and builds first when the machine runs out of memory. */
+/**
+ * The highest score: the kernel kills apps and builds first when the machine runs out of memory.
+ */
 const oomScore = 1000;
 /** The niceness of programs without a limited share of the processor. */
 const niceness = 5;
@@ -68,8 +78,8 @@ export function groupAt(parents: readonly CgroupParent[], name: string): Cgroup 
 }
 
 /**
- * Creates the cgroup below each parent. Throws when one cannot be created, and leaves nothing
- * behind.
+ * Creates the cgroup's folder below each parent. When one of them cannot be created, throws and
+ * leaves nothing behind.
  */
 export function makeGroup(
   parents: readonly CgroupParent[],
@@ -97,10 +107,13 @@ export function limitGroup(group: Cgroup, limits: CgroupLimits): void {
   }
 }
 
-/** File, value, and false for files that some kernels lack. */
+/** One file and the value to write; `isNeeded` is false for a file that some kernels lack. */
 type GroupSetting = readonly [file: string, value: string, isNeeded: boolean];
 
-/** Order matters: the limit for memory plus swap must never be below the memory limit. */
+/**
+ * The settings in the order in which they are written: the kernel refuses a limit for memory plus
+ * swap (`memsw`) below the memory limit, so a new cgroup gets the memory limit first.
+ */
 function settingsOf(
   { controller, version }: CgroupParent,
   limits: CgroupLimits,
@@ -134,7 +147,7 @@ function settingsOf(
 
 /**
  * The command that enters the cgroup, becomes the kernel's first choice to kill, and executes
- * `command`.
+ * `command`. The second `sh` is the script's `$0`; the words after it are its `"$@"`.
  */
 export function entering(group: Cgroup, { file, args, environment }: Command): Command {
   const script = `${enterLines(group)}exec ${niceWords(group)}"$@"`;
@@ -143,7 +156,8 @@ export function entering(group: Cgroup, { file, args, environment }: Command): C
 
 /**
  * Lines of a shell that enters the cgroup and becomes the kernel's first choice to kill. The 0
- * stands for the process that writes it; the exit code is `sandboxFailedCode`.
+ * stands for the process that writes it; 125 is `sandboxFailedCode`. A program runs as well without
+ * the score, so errors of that line are ignored.
  */
 export function enterLines(group: Cgroup): string {
   const lines = filesOf(group).map((file) => `echo 0 >${shellQuoted(file)} || exit 125\n`);
@@ -152,7 +166,8 @@ export function enterLines(group: Cgroup): string {
 
 /**
  * The files through which a process enters the cgroup. With `tasks` a task moves alone and at once;
- * version 2 has only `cgroup.procs`, with which the kernel waits some 10 ms.
+ * version 2 has only `cgroup.procs`, with which the move takes some 10 ms. In version 2 all
+ * controllers have one folder, so the set has each file only once.
  */
 function filesOf(group: Cgroup): string[] {
   const files = group.map(({ folder, version }) =>
@@ -161,7 +176,7 @@ function filesOf(group: Cgroup): string[] {
   return [...new Set(files)];
 }
 
-/** Moves a process into the cgroup, but none of its children; does nothing when it has ended. */
+/** Moves a process, but none of its children, into the cgroup; does nothing if it has ended. */
 export async function enter(group: Cgroup, pid: number): Promise<void> {
   const results = await Promise.allSettled(
     filesOf(group).map((file) => writeFile(file, String(pid))),
@@ -174,16 +189,17 @@ export async function enter(group: Cgroup, pid: number): Promise<void> {
 }
 
 /**
- * The words that come before a program in the cgroup: `nice`, unless its share of the processor is
- * limited.
+ * The words that come before a program in the cgroup: `nice`, unless the cgroup limits the
+ * program's share of the processor.
  */
 export function niceWords(group: Cgroup): string {
   return group.some(({ controller }) => controller === "cpu") ? "" : `nice -n ${niceness} `;
 }
 
 /**
- * What ran out of memory: `own` when the kernel killed a process at the cgroup's limit; `machine`
- * when the machine had no memory left.
+ * What ran out of memory: `own` when the kernel killed a process of the cgroup at the cgroup's
+ * limit; `machine` when it killed one because the machine had no memory left; `no` when it has
+ * killed none.
  */
 export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   const memory = group.find(({ controller }) => controller === "memory");
@@ -194,14 +210,16 @@ export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
     Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
   if (count("oom_kill") === 0) return "no";
   const bytes = (name: string): number => Number(readText(join(memory.folder, name)));
-  // Version 1 does not count hits of the limit; after a hit the peak usage is just below it.
+  // Version 1 does not count hits of the limit; after a hit the peak usage is just below it. In
+  // version 2 these two files are missing, and `wasNear` is not used.
   const wasNear = bytes("memory.max_usage_in_bytes") >= bytes("memory.limit_in_bytes") * nearShare;
   const isOwn = memory.version === 2 ? count("oom") > 0 : wasNear;
   return isOwn ? "own" : "machine";
 }
 
 /**
- * Removes the cgroup, unless processes run in it; the next start of the platform then removes it.
+ * Removes the cgroup, if it still exists. While processes run in it (EBUSY), it stays, and the next
+ * start of the platform removes it.
  */
 export function removeGroup(group: Cgroup): void {
   for (const folder of new Set(group.map(({ folder }) => folder))) {
@@ -222,7 +240,7 @@ export function groupNames({ folder }: CgroupParent): readonly string[] {
 
 /** Throws unless a process can enter a cgroup with limits below these parents. */
 export function enterable(parents: readonly CgroupParent[]): void {
-  // Any limits do that a short program stays within.
+  // The values do not matter, as long as a short program stays within them.
   const group = makeGroup(parents, "probe", {
     memoryBytes: 100_000_000,
     cpuCores: 1,

@@ -25,7 +25,7 @@ const systemFolderNames = [
   "/nix",
   "/gnu",
 ];
-/** An unprivileged user id, for the probe only. */
+/** An unprivileged user id, from the range of `projectUser`, for the probe only. */
 const probeUser = 0x7fff0001;
 /** How many processes the probe may see: it has a few itself, and a machine has more. */
 const processesSeenMax = 6;
@@ -51,6 +51,7 @@ export async function detectSandbox(
   };
   let reason = "";
   for (const hasOverlays of [true, false]) {
+    // The reason is true wherever this network stays: for root, `withNetwork` replaces the network.
     const network: Network = { kind: "shared", reason: "the platform is not root" };
     const sandbox = { kind: "namespaces", ...machine, hasOverlays, network } as const;
     const failure = await probe(sandbox, folder);
@@ -91,6 +92,7 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
       await mkdir(pathOf(name));
     await writeFile(pathOf("hidden"), "");
     const user = sandbox.isUserOwned ? null : probeUser;
+    // The sandboxed program runs as this user, and writes to these folders.
     if (user !== null) {
       for (const name of ["upper", "temporary"]) await chown(pathOf(name), user, user);
     }
@@ -132,7 +134,7 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
   }
 }
 
-/** Gets the path of a hidden file, and of a folder where it may write. */
+/** The script gets two paths: of a hidden file, and of a folder in which the script may write. */
 const probeScript = `test ! -e "$1" || { echo "its folders cannot be hidden"; exit 1; }
 echo written >"$2/written" || exit 1
 set -- /proc/[0-9]*

@@ -212,6 +212,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     });
     const replica = this.#replicaOf(launched);
     this.replicas.set(spec.replicaId, replica);
+    // Until this function ends, an abort kills the replica.
     using _kill = addAbortListener(signal, () => replica.kill());
     try {
       await replica.watch();
@@ -262,7 +263,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       onFault: (error) =>
         log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
     });
-    // A replica that this process has just started has written nothing yet.
+    // With a child, this process has just started the replica, which has written nothing yet.
     if (!replica.isEnded)
       removeWriter = this.#options.disk.add(writerOf(replica, paths.dir), child !== null);
     return replica;
@@ -317,7 +318,7 @@ function reportIsolation(sandbox: Sandbox, { missing }: Cgroups, log: Log): void
     log.warn({ missing }, "resource limits of apps are not fully enforced: cgroups are missing");
 }
 
-/** True when the replica's port is on the machine's network, not in a network of its own. */
+/** True when the replica has a port on the machine's network, not in a network of its own. */
 function isOnMachine(record: ReplicaRecord): record is ReplicaRecord & { readonly port: number } {
   return record.port !== null && (record.host ?? loopback) === loopback;
 }

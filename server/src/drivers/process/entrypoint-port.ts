@@ -6,7 +6,7 @@
 /**
  * Replaces `from` with `to` in each argument that is the port `from`, or ends with it after a colon
  * or an equals sign (`--port 8000`, `--port=8000`, `0.0.0.0:8000`); null when no argument does.
- * Never changes the program itself or the text of `sh -c`.
+ * Never changes the program itself, nor the text of `sh -c` unless that text ends in this way.
  */
 export function replacePort(
   entrypoint: readonly string[],

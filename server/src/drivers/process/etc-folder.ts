@@ -1,6 +1,6 @@
 // Makes the folder that sandboxes copy as their /etc. It has only what programs need to find names,
-// certificates, time zones and libraries. Folders such as certificates are mounted there; the files
-// of the user account come from `user-account.ts`.
+// certificates, time zones and libraries. The machine's own folders, such as that of certificates,
+// are mounted into the copy; the files of the user account come from `user-account.ts`.
 import * as fs from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { hostAddress, hostName } from "#drivers/app-firewall.ts";
@@ -8,7 +8,7 @@ import { readText } from "./read-text.ts";
 import { ownNetwork, type Namespaces } from "./sandbox.ts";
 import { isBelow } from "./system-mounts.ts";
 
-/** Files copied unchanged from the machine to the same path. */
+/** The files of the machine's /etc that are copied unchanged, under the same names. */
 const files = [
   "debian_version",
   "gai.conf",
@@ -37,7 +37,10 @@ const files = [
   "ssl/openssl.cnf",
   "pki/tls/openssl.cnf",
 ];
-/** For package installers. They may contain passwords of package indexes: only builds get them. */
+/**
+ * Settings of package installers. Only builds get these files, since they may contain passwords of
+ * package indexes.
+ */
 const installerFiles = ["pip.conf", "uv/uv.toml", "xdg/pip/pip.conf"];
 /** Folders of /etc that sandboxes show. They hold no secrets: trusted certificates, but no keys. */
 const folders = [
@@ -76,7 +79,10 @@ export function etcState(sandbox: Namespaces): string {
   return JSON.stringify(names.map(stateOf));
 }
 
-/** The file's name, where it leads if it is a link, its inode, and when its content has changed. */
+/**
+ * The name of a file or folder, where it leads if it is a link, its inode, and for a file when it
+ * last changed. Changes within a folder need no new copy, since the folder itself is mounted.
+ */
 function stateOf(name: string): readonly unknown[] {
   const path = `/etc/${name}`;
   const entry = fs.lstatSync(path, { throwIfNoEntry: false });
@@ -97,6 +103,7 @@ export function writeEtc(
 ): void {
   const network = ownNetwork(sandbox);
   fs.mkdirSync(dir, { recursive: true });
+  // The machine's folders are mounted over these empty ones.
   for (const folder of sandbox.etcFolders)
     fs.mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
   /**
@@ -121,6 +128,7 @@ export function writeEtc(
   writeLines("resolv.conf", resolverLines(network));
 }
 
+/** Null: the sandbox shares the machine's network. */
 type OwnNetwork = ReturnType<typeof ownNetwork>;
 
 /** With a network of its own, a sandbox reaches the machine by the name `hostName`. */
@@ -131,7 +139,7 @@ function hostLines(network: OwnNetwork): readonly string[] {
   return network === null ? lines : [...lines, `${hostAddress} ${hostName}`];
 }
 
-/** The machine's lines; a network of its own brings its own name servers. */
+/** The lines of the machine's resolv.conf; a network of its own has other name servers. */
 function resolverLines(network: OwnNetwork): readonly string[] {
   const lines = readText("/etc/resolv.conf").split("\n");
   const nonEmpty = lines.filter((line) => line.trim() !== "");
@@ -144,8 +152,8 @@ function resolverLines(network: OwnNetwork): readonly string[] {
 type Replace = (to: string, write: (path: string) => void) => void;
 
 /**
- * Copies a file of the machine; a link into /usr stays a link. Skips files that are missing or that
- * not everybody may read.
+ * Copies a file of the machine; a link into /usr, which sandboxes show, stays a link. Skips files
+ * that are missing or that not everybody may read.
  */
 function copy(from: string, to: string, replace: Replace): void {
   const entry = fs.lstatSync(from, { throwIfNoEntry: false });

@@ -4,7 +4,10 @@ import { execFile } from "node:child_process";
 
 type Range = { readonly from: number; readonly to: number };
 
-/** A range is freed when at least so many of its bytes are not freed yet. */
+/**
+ * A range is freed when at least so many of its bytes are not freed yet: each time costs a start of
+ * `fallocate`.
+ */
 const newBytesMin = 1024 * 1024;
 /** The size of a block; only whole blocks are freed. */
 const blockBytes = 4096;
@@ -27,14 +30,14 @@ export class FileHoles {
   /** Begins to free these ranges: all parts of the file that are not needed now. Never fails. */
   free(ranges: readonly Range[]): void {
     this.#wanted = ranges;
-    // Ranges that come while holes are being punched are freed right after these: perhaps `free` is
-    // not called again.
+    // While holes are being punched, `#punchAll` also takes the ranges that are given meanwhile:
+    // perhaps `free` is not called again.
     this.#punching ??= this.#punchAll().finally(() => {
       this.#punching = null;
     });
   }
 
-  /** The file was emptied: it has no holes any more. */
+  /** Call this when the file was emptied: it has no holes any more. */
   forget(): void {
     this.#wanted = [];
     this.#punched = [];
@@ -60,6 +63,7 @@ export class FileHoles {
       const freedBytes = overlaps.reduce((sum, bytes) => sum + bytes, 0);
       return to - from - freedBytes >= newBytesMin;
     });
+    // The new ranges take the place of the holes that they overlap.
     const untouched = this.#punched.filter(
       (hole) => !ranges.some(({ from, to }) => from < hole.to && hole.from < to),
     );

@@ -7,11 +7,13 @@ import { isBelow } from "./system-mounts.ts";
 const linksMax = 20;
 
 /**
- * The prefix of every interpreter in the chain of links from `python`: `~/.pyenv/versions/3.11.7`,
- * for example. If a prefix contains one of `guarded` (a home, the data folder), returns only its
- * parts that belong to Python.
+ * The prefix of every interpreter in the chain of links from `python`. The prefix of
+ * `~/.pyenv/versions/3.11.7/bin/python`, for example, is `~/.pyenv/versions/3.11.7`. If a prefix
+ * contains one of the folders `guarded` (a home, the data folder), returns only the parts of the
+ * prefix that belong to Python.
  */
 export function interpreterFolders(python: string, guarded: readonly string[]): string[] {
+  // The real path also resolves links among the folders of the path.
   const programs = new Set([...linkChain(python), realpathSync(python)]);
   const prefixes = new Set([...programs].map((program) => dirname(dirname(program))));
   return [...prefixes].flatMap((prefix) => {
@@ -29,7 +31,7 @@ function linkChain(python: string): string[] {
     try {
       path = resolve(dirname(path), readlinkSync(path));
     } catch {
-      // The path is the end of the chain: it is no link.
+      // The path is not a link, so the chain ends here.
       break;
     }
   }

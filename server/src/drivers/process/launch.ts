@@ -53,7 +53,7 @@ import { isBelow } from "./system-mounts.ts";
 export type LaunchContext = {
   readonly dataDir: string;
   readonly replicasDir: string;
-  /** One folder per project, shared by its apps. */
+  /** Has one folder per project, which the project's apps share. */
   readonly storageDir: string;
   /**
    * Folder for sockets of cortex apps; its path must be short, since socket paths have a length
@@ -89,7 +89,10 @@ const readyFd = 3;
 /** Maximum number of processes and threads of one replica, to stop a fork bomb. */
 const tasksMax = 4096;
 
-/** Starts the replica. Rejects with `StartRefused`. */
+/**
+ * Starts the replica. Rejects with `StartRefused`, or with another error when the machine has one,
+ * such as a full disk.
+ */
 export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise<Launched> {
   const artifact = checkedArtifact(spec);
   refuseVariables(spec);
@@ -132,14 +135,14 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     );
     // The shell moves itself to the replica's cgroup. The shell's parent has to be moved too, so
     // that the end of the platform's cgroup does not end the replica. The shell cannot do that,
-    // since it does not see its parent's process id. The move takes some 10 ms, in which the app
-    // starts. The shells of the pool have started, so each has an id.
+    // since it does not see its parent's process id. The move takes some 10 ms, while the app
+    // already starts. The shells of the pool have started, so each has a process id.
     await enter(cgroup, shell.child.pid ?? 0);
     return { child: shell.child, paths, record };
   } catch (error) {
     if (shell !== undefined) await context.shells.end(shell);
     removeGroup(cgroup);
-    // In a network of its own, the port is not one of the pool.
+    // The port of a replica with a network of its own does not come from the pool.
     if (choice.port !== null && !hasOwnNetwork(context)) context.ports.release(choice.port);
     await removeReplica(paths);
     throw error;
@@ -211,8 +214,8 @@ async function choosePortOfMachine(
   const entrypoint = keepOnLoopback(spec.entrypoint);
   // The settings name no port: the program learns it from the variable PORT.
   if (spec.port === 0) return { port: await ports.take(), entrypoint, hint: null };
-  // An entrypoint that names the port can be given any free one instead. The 0 only finds out
-  // whether it names the port.
+  // An entrypoint that names the port can be given any free port instead. The call with 0 only
+  // finds out whether the entrypoint names the port.
   if (replacePort(entrypoint, spec.port, 0) !== null) {
     const port = await ports.take();
     return { port, entrypoint: replacePort(entrypoint, spec.port, port) ?? entrypoint, hint: null };
@@ -243,15 +246,15 @@ async function prepareFolders(
   for (const { from } of storageMounts(spec, context.storageDir)) makeOwnedFolder(from, user);
   for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
   // The builder may have written the app's folder as root. The app runs as another user, and must
-  // be able to write there. With -h, links change their owner, and not what they lead to.
+  // be able to write there. With -h, a link itself gets the owner, and not what it leads to.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
     await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], {
       signal: context.signal,
     });
   }
   if (usesOverlay(artifact, context)) return;
-  // With the option, the copy shares the blocks of the files where the file system can do that. The
-  // `cp` of macOS does not know it.
+  // With `--reflink=auto`, the copy shares the blocks of the files where the file system can do
+  // that. The `cp` of macOS does not know this option.
   const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
   await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], {
     signal: context.signal,
@@ -275,7 +278,7 @@ function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: Launch
 
 /**
  * The replica's program and its environment, which has the secrets of the app. Throws
- * `StartRefused` when a process cannot be given these words.
+ * `StartRefused` when no process can be started with such words or variables.
  */
 function programOf(
   spec: ReplicaSpec,
@@ -287,6 +290,7 @@ function programOf(
   const { venvDir, python } = isSandboxed ? seenIn(view, artifact) : artifact;
   const program =
     spec.runtime === "cortex" ? [python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
+  // The same folders as a sandboxed app sees them, and as they are on the machine.
   const seenFolders = { homeDir: homePath, temporaryDir: "/tmp", storageDir: sharedStoragePath };
   const ownFolders = {
     homeDir: paths.home,
@@ -335,8 +339,9 @@ function scriptOf(run: sandboxes.SandboxedRun, parts: ScriptParts): string {
   const limits = isLimited
     ? limitEgressInside(network, egressCidrs, sandboxes.sandboxFailedCode)
     : "";
-  // See `claimStart` for the file descriptors. The app gets none that belong to the script; only a
-  // cortex app reports its start at 3.
+  // See `claimStart` for the file descriptors. The app reads from /dev/null (9), and writes its
+  // errors to `stderr` (5). The script's descriptors are closed for the app, except that a cortex
+  // app keeps `readyFd`, at which it reports its start.
   const closeReady = choice.isCortex ? "" : `${readyFd}>&- `;
   const endOthers = context.sandbox.kind === "namespaces" ? endRest : "";
   return sandboxes.runScript(context.sandbox, run, {
@@ -389,9 +394,10 @@ function viewOf(
   const readOnly = [...folders];
   refuseOverlap(spec, [appDir, ...readOnly]);
   const aliases = [{ of: appDir, at: codeAlias }];
-  // There is no alias if the machine's own Python is at the alias's path.
+  // The environment gets no alias if the app needs a folder of the machine at the alias's path.
   const hasAlias = venvDir !== null && !readOnly.some((path) => isBelow(path, venvAlias));
   if (hasAlias) aliases.push({ of: venvDir, at: venvAlias });
+  // Without an overlay, the replica's copy of the app's files takes the place of `appDir`.
   return {
     ...base,
     readOnly,
@@ -418,11 +424,12 @@ function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string
 }
 
 /**
- * The beginning of the shell's script. It claims the start (see `giveUpStart`): after `set -C`, the
- * shell cannot create a file that exists already. The script then sends errors of the sandbox to
- * `state`, and keeps the app's error output as descriptor 5. It opens `stdout`, `stderr` and
- * `ready` twice: the second opening (6, 7 and 8) keeps the app from taking a lease on the file
- * (fcntl(2)), with which the app could block the platform's reads for 45 seconds.
+ * The beginning of the shell's script. It claims the start (see `giveUpStart`) by creating the file
+ * `pid`, with the shell's line of /proc/self/stat, or with its process id where there is no /proc:
+ * after `set -C`, the shell cannot create a file that exists already. The script then sends errors
+ * of the sandbox to `state`, and keeps the app's error output as descriptor 5. It opens `stdout`,
+ * `stderr` and `ready` twice: the second opening (6, 7 and 8) keeps the app from taking a lease on
+ * the file (fcntl(2)), with which the app could block the platform's reads for 45 seconds.
  */
 const claimStart = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxes.sandboxFailedCode}
 { read -r stat </proc/self/stat; } 2>/dev/null || stat=$$

@@ -1,7 +1,7 @@
-// Ends processes that programs without a sandbox leave behind after their first process exits: they
-// may have moved to other groups and sessions, and a marker in their environment identifies them.
-// Used for replicas and builds. It scans repeatedly: a process shows no environment during exec, so
-// one scan that finds nothing proves nothing.
+// Ends the processes that a program without a sandbox leaves behind after its first process exits.
+// They may have moved to other groups and sessions, so a marker in their environment identifies
+// them. Used for replicas and builds. It scans repeatedly: a process shows no environment during
+// exec, so one scan that finds nothing proves nothing.
 import type { Clock } from "#lib/clock.ts";
 import { listProcesses, readProcess, signal, type ProcessFacts } from "./process-table.ts";
 
@@ -16,7 +16,7 @@ export type LeftoversOptions = {
    */
   readonly group: number | null;
   /**
-   * The start time of the first process: older processes do not belong to it. Null when unknown.
+   * The start time of the first process: no older process is a leftover. Null when unknown.
    */
   readonly sinceTicks: string | null;
 };
@@ -34,7 +34,7 @@ export type ProcessTable = {
 
 /**
  * `gone`: no process is left. `again`: the scan killed a process, or is not sure yet; scan again
- * soon. `lost`: the time is over.
+ * soon. `lost`: the time for killing is over, and processes are left.
  */
 export type SweepResult = "gone" | "again" | "lost";
 
@@ -44,16 +44,16 @@ export type SweepResult = "gone" | "again" | "lost";
  */
 const sweepMsMax = 10_000;
 /**
- * How long processes in exec may delay the end: on a machine that constantly starts processes,
- * every scan may meet one in exec. Exec takes far less time than this.
+ * How long processes in exec may delay the result `gone`: on a machine that constantly starts
+ * processes, every scan may meet one in exec. Exec takes far less time than this.
  */
 const changingMsMax = 2000;
 /**
- * How long processes that have ended may delay the end. A program that forks and exits between one
- * scan and the next for all this time does so on purpose; only a sandbox stops it.
+ * How long processes that have ended may delay the result `gone`. A program that forks and exits
+ * between one scan and the next for all this time does so on purpose; only a sandbox stops it.
  */
 const endedMsMax = 300;
-/** The wait between two scans; exec takes far less time. */
+/** The shortest wait between two scans; exec takes far less time. */
 const againMs = 5;
 /**
  * The maximum share of the time that scans take. Their thread also serves calls, and a stranger can
@@ -68,7 +68,7 @@ const thisMachine: ProcessTable = {
   ask: (pid) => void signal(pid, "SIGTERM"),
 };
 
-/** The number of calls of `endMarked` under way. */
+/** The number of calls of `endMarked` under way, which together keep to `scanShare`. */
 let endings = 0;
 
 /**
@@ -98,7 +98,7 @@ export async function endMarked(
   }
 }
 
-/** The scans after one replica or build. */
+/** The scans for what one replica or build has left behind. */
 export class Leftovers {
   readonly #options: LeftoversOptions;
   readonly #table: ProcessTable;
@@ -107,7 +107,7 @@ export class Leftovers {
   readonly #askedToEnd = new Set<string>();
   /** The time of the first scan; null before it. */
   #sinceMs: number | null = null;
-  /** The time of the last scan that found a process; the first scan counts as one. */
+  /** The time of the last scan that found a leftover; the first scan counts as if it had. */
   #lastSeenMs = 0;
 
   constructor(options: LeftoversOptions, table: ProcessTable = thisMachine) {
@@ -138,7 +138,7 @@ export class Leftovers {
   /** Scans all processes once, and kills the leftovers. `nowMs` counts from any fixed point. */
   sweep(nowMs: number): SweepResult {
     const { group, ...options } = this.#options;
-    // Only the first time: the kernel may reuse the number of an empty group.
+    // Only the first scan kills the group: the kernel may reuse the number of an empty group.
     const isFirst = this.#sinceMs === null;
     const killedGroup = isFirst ? group : null;
     if (killedGroup !== null) this.#table.kill(-killedGroup);
@@ -163,13 +163,15 @@ export class Leftovers {
 }
 
 /**
- * `changing`: the process is in exec. `ended`: the process may have forked just before its end, and
- * this scan may have missed its child.
+ * `ours`: the process is a leftover. `changing`: it is in exec, so nobody can tell. `ended`: it may
+ * have forked just before its end, and this scan may have missed its child.
  */
 type Owner = "ours" | "other" | "changing" | "ended";
 
 /**
- * Results of earlier scans: process ids with their start times; `others` also has the ids alone.
+ * Results of earlier scans: process ids with their start times. `others` also has the ids alone,
+ * for a process that is gone before it can be read. `dead` has the processes that have ended but
+ * are still listed: each counts as `ended` only in the first scan that finds it so.
  */
 type Known = {
   readonly ours: Set<string>;
@@ -199,7 +201,7 @@ function ownerOfLiving(facts: ProcessFacts, search: Search): Owner {
   if (facts.group === search.group) return "ours";
   const { environment } = facts;
   if (environment === "unknown") return "changing";
-  // Belongs to another user, so it could not be killed either.
+  // The process belongs to another user, so it could not be killed either.
   if (environment === "refused") return "other";
   const { marker } = search;
   const isOurs =

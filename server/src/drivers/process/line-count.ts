@@ -1,22 +1,23 @@
-// Counts lines in a part of a file. Reads only a bounded part of a huge one.
+// Counts lines in a part of a file. When the part is huge, reads only a bounded number of bytes.
 import type { FileHandle } from "node:fs/promises";
 
 type Part = { readonly from: number; readonly to: number };
 
-/** The bytes per read: several times the longest line. */
+/** The bytes per read while the start of the last lines is searched. */
 const stepBytes = 256 * 1024;
 /** The bytes per read while lines are counted. */
 const countedStepBytes = 1024 * 1024;
 /** The maximum number of bytes that are counted; an app can make a sparse file of terabytes. */
 const countedBytesMax = 256 * 1024 * 1024;
-/** The number of lines per MB that are counted exactly; the rest is extrapolated. */
+/** The maximum number of lines counted one by one in each read; more are extrapolated. */
 const countedLinesMax = 16_384;
 /** The byte that ends a line. */
 const newline = 0x0a;
 
 /**
  * The offset where the last `count` lines start. When there are fewer, it is `from`, and `left`
- * says how many are missing.
+ * says how many are missing. Newlines are counted from the end: since the last line ends with one
+ * too, the lines start after newline number `count` + 1.
  */
 export async function startOfLast(
   handle: FileHandle,
@@ -42,15 +43,16 @@ export async function startOfLast(
 }
 
 /**
- * Counts the lines up to the last newline before `to`; `end` is the offset after that newline. A
- * part that is not read counts as one line, and so does a line that does not end before `to`
- * (`isCutting`).
+ * Counts the lines up to the last newline before `to`; `end` is the offset after that newline. The
+ * bytes at the beginning that are too many to be read count as one line. When the bytes that are
+ * read have no newline, they count as one line that does not end before `to` (`isCutting`).
  */
 export async function countLines(
   handle: FileHandle,
   { from, to }: Part,
 ): Promise<{ readonly lines: number; readonly end: number; readonly isCutting: boolean }> {
   const buffer = Buffer.allocUnsafe(countedStepBytes);
+  // The offset of the first byte that is read.
   const first = Math.max(from, to - countedBytesMax);
   // The part before `first` is not read.
   let lines = first > from ? 1 : 0;

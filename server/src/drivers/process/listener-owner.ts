@@ -9,13 +9,13 @@ import { readText } from "./read-text.ts";
 export type ReplicaProcesses = {
   /** The first process of the sandbox's own process namespace; null without a sandbox. */
   readonly firstPid: number | null;
-  /** A marker in the environment of its processes: `NAME=value`. */
+  /** A marker in the environment of the replica's processes: `NAME=value`. */
   readonly marker: string;
 };
 
 /**
- * Checks the listeners of one replica. Caches the replica's own sockets, since scanning all its
- * descriptors takes a while.
+ * Checks the listeners of one replica. Caches the replica's own sockets, since scanning the
+ * descriptors of all its processes takes a while.
  */
 export class ListenerOwner {
   readonly #processes: ReplicaProcesses;
@@ -32,7 +32,7 @@ export class ListenerOwner {
     return inodes.length > 0 && inodes.every((inode) => this.#ownSockets.has(inode));
   }
 
-  /** Returns which of `sockets` are the replica's own. All are in the platform's network. */
+  /** Returns which of `sockets`, all of the platform's network, are the replica's own. */
   ownOf<Socket extends { readonly inode: string }>(sockets: readonly Socket[]): readonly Socket[] {
     this.#scan();
     return sockets.filter(({ inode }) => this.#ownSockets.has(inode));
@@ -61,8 +61,9 @@ export class ListenerOwner {
 }
 
 /**
- * Local addresses that accept a connection to 127.0.0.1, in the kernel's order: exact, any IPv4,
- * any IPv6.
+ * Local addresses that accept a connection to 127.0.0.1, as /proc/net/tcp and tcp6 write them, in
+ * the kernel's order: exactly this one, any of IPv4, any of IPv6. With the prefix, an address of
+ * IPv4 is written as one of IPv6.
  */
 const addressForms = [/^(?:0{16}FFFF0000)?0100007F$/, /^(?:0{16}FFFF0000)?0{8}$/, /^0{32}$/];
 
@@ -81,6 +82,7 @@ function listenersAt(port: number): string[] {
   return [];
 }
 
+/** The inodes of the sockets that a process has open. */
 function socketsOf(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
   const links = unlessExited(() => readdirSync(folder)).map(
@@ -93,6 +95,7 @@ function namespaceOf(pid: number): string | null {
   return readLink(`/proc/${pid}/ns/pid`);
 }
 
+/** Where a link of a process leads; null when the process has exited. */
 function readLink(path: string): string | null {
   return unlessExited(() => [readlinkSync(path)])[0] ?? null;
 }

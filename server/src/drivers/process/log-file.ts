@@ -1,7 +1,7 @@
 // Reads one output file of a replica from the last position, and frees the space of delivered
 // output. When storing falls far behind, the newest output comes first, and the skipped output
-// later. The file's length only grows; holes are punched into its delivered parts, which bounds its
-// space on disk.
+// later. The platform never shortens the file; it punches holes into the delivered parts, which
+// bounds the file's space on disk.
 import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { cutLines, linesMax, unfinishedLine, type CutLine } from "#drivers/log-lines.ts";
@@ -18,7 +18,7 @@ export type LogPiece = {
   readonly lines: readonly (CutLine & { readonly at: number })[];
   /** Number of lines dropped before these. */
   readonly dropped: number;
-  /** The time of the dropped lines, or of the last write to the file. */
+  /** When the file was last written to; for a part that was skipped, when its writing began. */
   readonly writtenAt: number;
   /** True when the piece is of a part that was skipped before. */
   readonly wasSkipped: boolean;
@@ -30,18 +30,18 @@ export type LogPiece = {
 
 /** Bytes per read; several times the longest line, so that every read makes progress. */
 const pieceBytesMax = 256 * 1024;
-/** A larger backlog is dropped, except for its newest part. */
+/** When more skipped output than this waits, all but its newest `backlogBytesKept` are dropped. */
 const backlogBytesMax = 64 * 1024 * 1024;
 const backlogBytesKept = 1024 * 1024;
 /**
- * Output is read in order unless more than `piecesInOrder` pieces are unread, and these were
- * written longer ago than `inOrderMs` or have more than `inOrderBytesMax`.
+ * Output is read in order unless more than `piecesInOrder` pieces are unread, and the oldest of
+ * them was written longer ago than `inOrderMs` or they have more bytes than `inOrderBytesMax`.
  */
 const inOrderBytesMax = 32 * 1024 * 1024;
 const piecesInOrder = 2;
 /**
- * The maximum number of skipped parts, each of which takes space in the stored position. The oldest
- * are dropped.
+ * The maximum number of skipped parts, each of which takes space in the stored position. When there
+ * are more, the oldest are dropped.
  */
 const partsMax = 500;
 /**
@@ -56,6 +56,7 @@ const lineFeed = 0x0a;
 /** One of the two output files of a replica. */
 export class LogFile {
   readonly #handle: FileHandle;
+  /** True when the runtime marks lines of runs. */
   readonly #hasFrames: boolean;
   readonly #holes: FileHoles;
   readonly #times = new WriteTimes();
@@ -69,7 +70,7 @@ export class LogFile {
    * maximum number of lines, otherwise `pieceBytesMax`.
    */
   #pieceBytes = pieceBytesMax;
-  /** The `bound` that is running. */
+  /** The call of `bound` that is running; null: none is. */
   #bounding: Promise<boolean> | null = null;
   /** True once the lines at the replica's end were reduced to `endLinesMax`. */
   #isEndBound = false;
@@ -187,6 +188,7 @@ export class LogFile {
     const { from, isCutting, dropped } = part;
     const to = Math.min(part.to, from + pieceBytesMax);
     const cut = await this.#cut({ from, to, isCutting, isEnd: to === part.to });
+    // For a part without bytes, `cut` is null: the piece has only the count of dropped lines.
     const end = from + (cut?.bytes ?? 0);
     const timeOf = (line: CutLine): number => skipped.timeAt(part, from + line.end);
     const lines = (cut?.lines ?? []).map((line) => ({ ...line, at: timeOf(line) }));
@@ -230,8 +232,8 @@ export class LogFile {
   }
 
   /**
-   * The lines with their times. `from`: where the file has their first byte. `writtenAt`: the time
-   * of lines that were written after the last noted length.
+   * The lines with their times. `from`: the offset of their first byte in the file. `writtenAt`:
+   * the time of lines that were written after the last call of `mark`.
    */
   #timed(lines: readonly CutLine[], from: number, writtenAt: number): LogPiece["lines"] {
     const times = this.#times.take(lines.map(({ end }) => from + end));
@@ -253,6 +255,7 @@ export class LogFile {
       return;
     }
     const progress = { isCutting, dropped: piece.dropped };
+    // `readUpTo` returns null when nothing of the part is left.
     const parts = this.#position.parts.flatMap((part) => {
       return part.from === piece.begin ? (skipped.readUpTo(part, offset, progress) ?? []) : [part];
     });
@@ -304,7 +307,8 @@ export class LogFile {
     let bytes = skipped.bytesOf(parts);
     let count = parts.length;
     if (bytes <= backlogBytesMax && count <= partsMax) return false;
-    // Within the limit of bytes, parts are dropped only for their number.
+    // Within the limit of bytes, nothing is dropped for its bytes. A part beyond `partsMax` is
+    // dropped as a whole.
     const bytesKept = bytes > backlogBytesMax ? backlogBytesKept : backlogBytesMax;
     for (const part of parts) {
       const size = part.to - part.from;
@@ -330,6 +334,7 @@ export class LogFile {
     return this.#times.after(this.#unread) ?? mtimeMs;
   }
 
+  /** True when output has to be skipped; see `inOrderBytesMax`. */
   #isBehind(written: Written, now: number): boolean {
     const bytes = written.size - this.#unread;
     if (bytes <= piecesInOrder * this.#pieceBytes) return false;
@@ -342,8 +347,8 @@ export class LogFile {
     const buffer = Buffer.allocUnsafe(Math.min(pieceBytesMax, size - this.#unread));
     const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, size - buffer.length);
     const end = buffer.subarray(0, bytesRead);
-    // Reading goes on after the first newline in the last half piece, or else after the last
-    // newline of all.
+    // Reading goes on after the first newline in the last half piece of the file. If that half has
+    // none, reading goes on after the last newline in `end`.
     const halfPiece = Math.floor(this.#pieceBytes / 2);
     const near = end.indexOf(lineFeed, Math.max(0, end.length - halfPiece));
     const newline = near < 0 ? end.lastIndexOf(lineFeed) : near;
@@ -373,7 +378,11 @@ export class LogFile {
     };
   }
 
-  /** Drops all but the last `endLinesMax` lines. Returns true when there were more. */
+  /**
+   * Drops all but the last `endLinesMax` lines that are not stored yet. It counts unread lines
+   * first, then those of skipped parts, from the newest part to the oldest. Unread lines in excess
+   * become a part. Returns true when it dropped lines.
+   */
   async #boundEnd(written: Written): Promise<boolean> {
     const unread = this.#unread;
     const start = await startOfLast(this.#handle, endLinesMax, { from: unread, to: written.size });
@@ -390,7 +399,7 @@ export class LogFile {
     return isDropped;
   }
 
-  /** The size of a sparse file may exceed the largest readable offset. */
+  /** Limits the size: that of a sparse file may exceed the largest readable offset. */
   async #stat(): Promise<Written> {
     const { size, mtimeMs } = await this.#handle.stat();
     return { size: Math.min(size, Number.MAX_SAFE_INTEGER - pieceBytesMax), mtimeMs };
@@ -416,4 +425,5 @@ export class LogFile {
   }
 }
 
+/** The length of the file, and when it was last written to. */
 type Written = { readonly size: number; readonly mtimeMs: number };

@@ -39,7 +39,9 @@ export function keptPosition(position: LogPosition): KeptPosition {
 export function positionOf(stored: KeptPosition, writtenAt: number): LogPosition {
   const { offset, isCutting, parts = [], lastAt = 0, gap } = stored;
   if (gap === null) return { offset, isCutting, parts, lastAt };
-  // One millisecond is left for the lines after the gap, which have a later time.
+  // A gap becomes two parts: `before` has the output before it, which was not read yet, and
+  // `dropped` has no bytes, only the count of the dropped lines. One millisecond is left for the
+  // lines after the gap, which have a later time.
   const times = { fromAt: writtenAt - 1, toAt: writtenAt - 1 };
   const before = { ...times, from: offset, to: Math.max(offset, gap.from), isCutting, dropped: 0 };
   const dropped = { ...times, from: gap.to, to: gap.to, isCutting: false, dropped: gap.lines };

@@ -5,8 +5,8 @@ import { memoryKills } from "./process-table.ts";
 import type { ReplicaRecord } from "./replica-files.ts";
 
 /**
- * Whether memory ran out. The replica's cgroup knows; without one only the machine's counter gives
- * a hint. `killsBefore`: that counter when the replica was first seen.
+ * Whether memory ran out. The replica's cgroup knows; without one, only the machine's count of
+ * memory kills gives a hint. `killsBefore`: that count when the replica was first seen.
  */
 export function memoryFacts(
   record: Pick<ReplicaRecord, "cgroup" | "memoryGb">,

@@ -17,6 +17,7 @@ export type NetworkWish = {
   readonly folder: string;
   /** `own`: networks are required; `auto`: used where possible; `shared`: not used. */
   readonly mode: "auto" | "own" | "shared";
+  /** Private ranges (CIDR) that apps may reach. */
   readonly allowed: readonly string[];
   /** Empty: use the machine's name servers. */
   readonly nameServers: readonly string[];
@@ -56,12 +57,13 @@ export async function detectNetwork(
   let failure = await enableForwarding();
   if (failure === null) failure = await passFirewall();
   if (failure === null) failure = await attempt(network);
-  // Removes the rules that the attempt added, unless replicas use them. Each later run adds rules
-  // that are missing.
+  // Remove the rules that the attempt added, unless replicas use them. Each later run of a program
+  // adds rules that are missing.
   if (!isUsed) await removeFirewall(network);
   return failure === null ? network : { kind: "shared", reason: failure };
 }
 
+/** The programs that networks need, each with the package that has it. */
 const packages: Readonly<Record<string, string>> = {
   ip: "iproute2",
   nft: "nftables",
@@ -75,8 +77,8 @@ export type ConnectedNetwork = {
 };
 
 /**
- * Chooses the address of a run. `hasServer`: the run has a web server, which may listen on any of
- * its addresses. Throws when no address is free.
+ * Chooses the address of a run. `hasServer`: the run has a web server, which may listen on any
+ * address of its network, even only on the loopback address. Throws when no address is free.
  */
 export function connectNetwork(network: networks.OwnNetwork, hasServer: boolean): ConnectedNetwork {
   const address = networks.chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
@@ -91,6 +93,7 @@ export function connectNetwork(network: networks.OwnNetwork, hasServer: boolean)
   };
 }
 
+/** True when this machine has cables of the installation, which belong to its replicas. */
 async function hasCables({ installation }: networks.OwnNetwork): Promise<boolean> {
   return (await readdir("/sys/class/net")).some((name) =>
     name.startsWith(networks.linkPrefix + installation),
@@ -116,12 +119,13 @@ async function passFirewall(): Promise<string | null> {
   const chain = ["ip", "filter", "FORWARD"] as const;
   const lines: string[] = [];
   const listProblem = await runMachineTool(["nft", "list", "chain", ...chain], { lines });
-  // There is no such chain.
+  // There is no such chain, so nothing drops the traffic.
   if (listProblem !== null) return null;
   const text = lines.join("\n");
   // An earlier platform may have inserted the rules.
   if (!text.includes("policy drop") || text.includes(`"${networks.linkPrefix}*"`)) return null;
   const insert = ["nft", "insert", "rule", ...chain] as const;
+  // The first rule lets packets of apps out, and this one lets the answers to them in.
   const answers = [
     "oifname",
     `"${networks.linkPrefix}*"`,
@@ -130,6 +134,7 @@ async function passFirewall(): Promise<string | null> {
     "established,related",
     "accept",
   ] as const;
+  // Each insertion returns its problem, or null; the second one follows when the first succeeded.
   return (
     (await runMachineTool([...insert, "iifname", `"${networks.linkPrefix}*"`, "accept"])) ??
     runMachineTool([...insert, ...answers])

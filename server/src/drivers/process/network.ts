@@ -22,7 +22,7 @@ export type OwnNetwork = Extract<Network, { kind: "own" }>;
 /** One cable: the app's address, and the name of the machine's end. */
 export type NetworkAddress = { readonly address: string; readonly link: string };
 
-/** Each app gets its own address from this range. */
+/** Each replica, and each command of a build, gets an address of its own from this range. */
 const range = "10.213";
 /** Prefix of the names of the machine's cable ends, in all installations. */
 export const linkPrefix = "slp";
@@ -32,8 +32,8 @@ const attemptsMax = 100;
 export const cables = { prefix: linkPrefix, range: `${range}.0.0/16` };
 
 /**
- * Counts up, so that runs that begin at the same time, before their routes exist, get different
- * addresses.
+ * The last two bytes of the latest address. They count up, so that runs that begin at the same
+ * time, before their routes exist, get different addresses.
  */
 let lastHost = randomInt(2 ** 16);
 
@@ -79,9 +79,10 @@ function routeName(address: string): string {
 
 /**
  * Shell lines that connect a new network namespace. They run inside it as root, before the
- * machine's own files are hidden. The app has no IPv6, and may listen on any port. `platform`: a
- * process in the machine's own network. A failure prints to standard error and exits the shell with
- * `exitCode`.
+ * machine's own files are hidden. The app has no IPv6, and may listen on any port; errors of the
+ * line that sets both are ignored, since a kernel may lack these files. `platform`: the id of a
+ * process in the machine's own network. Any other failure prints to standard error and exits the
+ * shell with `exitCode`.
  */
 export function networkSetup(
   network: OwnNetwork,
@@ -112,8 +113,8 @@ ${firewallRules(network)}END
 }
 
 /**
- * Further lines for an app with a web server: redirects calls to servers that listen only on the
- * loopback address.
+ * Further lines for an app with a web server. They redirect calls to the loopback address, since a
+ * server may listen only there.
  */
 export function redirectToLoopback({ address }: NetworkAddress, exitCode: number): string {
   return `{ echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet && nft -f - <<'END'
@@ -129,8 +130,8 @@ END
 }
 
 /**
- * Further lines for an app that may reach only these ranges; the machine's rules narrow them
- * further.
+ * Further lines for an app that may reach only the ranges `cidrs`; the machine's rules narrow these
+ * ranges further.
  */
 export function limitEgressInside(
   network: OwnNetwork,

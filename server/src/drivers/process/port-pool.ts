@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 import { StartRefused } from "#drivers/driver.ts";
 
-/** Below the kernel's range for outgoing connections, which would conflict. */
+/** The range of ports. It is below the kernel's range for outgoing connections, which conflict. */
 const firstPort = 20_000;
 const lastPort = 29_999;
 /** How many ports of the range are tried before the kernel is asked for one. */
@@ -25,6 +25,7 @@ export class PortPool {
   /** Returns `port` if it is free, else null. */
   async takeExactly(port: number): Promise<number | null> {
     if (this.#taken.has(port)) return null;
+    // The port is taken before the check, so that no other call takes it meanwhile.
     this.#taken.add(port);
     if ((await listenOnce(port)) !== null) return port;
     this.#taken.delete(port);

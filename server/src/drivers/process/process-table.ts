@@ -13,7 +13,7 @@ const hasProc = process.platform === "linux";
 /** The length of a clock tick in the times of /proc, on every Linux. */
 export const tickMs = 10;
 
-/** True while the process runs; false for a zombie. */
+/** True while the process runs; false for a zombie (state Z) and for a dead process (X). */
 export function isAlive(identity: ProcessIdentity): boolean {
   if (!hasProc || identity.startTicks === null) return signal(identity.pid, 0);
   const stat = parseStat(readText(`/proc/${identity.pid}/stat`));
@@ -28,6 +28,7 @@ export function ranMs(
   { startTicks }: Pick<ProcessIdentity, "startTicks">,
   { startedBootMs }: Pick<ReplicaRecord, "startedBootMs">,
 ): number | undefined {
+  // Without `startedBootMs`, in the record of an older version, the start of the shell counts.
   const startMs = startedBootMs ?? Number(startTicks) * tickMs;
   // This is also true for NaN.
   const isUnknown = !(startMs > 0);
@@ -74,7 +75,7 @@ export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ESRCH") return false;
-    // It exists, but runs as another user.
+    // The process exists, but runs as another user.
     if (code === "EPERM") return true;
     throw error;
   }
@@ -89,7 +90,7 @@ export function unlessExited<Found>(read: () => readonly Found[]): readonly Foun
   }
 }
 
-/** The facts that identify the owner of a process. */
+/** The facts that show whether a process belongs to a replica or build. */
 export type ProcessFacts = {
   readonly startTicks: string;
   readonly group: number;
@@ -127,7 +128,10 @@ export function readProcess(pid: number): ProcessFacts | null {
   return { startTicks, group, isDead, isKernels, environment };
 }
 
-/** Fields of /proc/<pid>/stat after the name: the numbers of proc(5) minus 3. */
+/**
+ * Indexes into the fields of /proc/<pid>/stat that follow the name in parentheses. The manual
+ * proc(5) counts from 1 and from the beginning of the line: its number is larger by 3.
+ */
 const flagsField = 6;
 const environmentStartField = 47;
 const environmentEndField = 48;

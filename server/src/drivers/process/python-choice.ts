@@ -23,9 +23,9 @@ const minorMin = 8;
 const pipWeight = 1000;
 
 /**
- * Chooses the Python for a version such as `3.11`. If the app asked for the version, no other one
- * is chosen. A default version that is missing is replaced by the nearest newer one, else by the
- * newest installed one.
+ * Chooses the Python for a version such as `3.11`. If the app asked for the version (`isGiven`), no
+ * other one is chosen. A default version that is missing is replaced by the nearest newer one, else
+ * by the newest installed one.
  */
 export function choosePython(wish: {
   readonly version: string;
@@ -53,6 +53,8 @@ export function choosePython(wish: {
       reason: `Python ${wish.version} is not installed on the build machine; installed: ${versions.join(", ")}. Set pythonVersion to one of them, or ask the operator to install ${wish.version}.`,
     };
   }
+  // `versions` is not empty, so a Python is found from here on: `""` and `undefined` only satisfy
+  // the compiler.
   const newer = versions.find((version) => minorOf(version) > minorOf(wish.version));
   const nearest = newer ?? versions.at(-1) ?? "";
   const instead = best(usable, nearest, wish.needsPip);

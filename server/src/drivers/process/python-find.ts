@@ -57,7 +57,7 @@ export class PythonFinder {
     return await this.#ask(await this.#candidates());
   }
 
-  /** Programs called python3 or python3.x; those of pyenv first, since they are not scripts. */
+  /** Programs called python3 or python3.x. First come those of pyenv, which are not scripts. */
   async #candidates(): Promise<string[]> {
     const root = this.#environment["PYENV_ROOT"] ?? join(homedir(), ".pyenv");
     const versions = await readdir(join(root, "versions")).catch(() => []);
@@ -102,6 +102,10 @@ export class PythonFinder {
   }
 }
 
+/**
+ * Starts the program with -I (isolated) and -S (without site packages), so that no setting or
+ * package of a user changes the answer.
+ */
 async function askPython(
   path: string,
   environment: Readonly<Record<string, string>>,

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 
 /**
- * The file's text; empty when it cannot be read, for example because it is missing, or because its
- * process has exited or belongs to another user.
+ * The file's text; empty when the file cannot be read, for example because it is missing, or
+ * because the process that it describes has exited or belongs to another user.
  */
 export function readText(path: string): string {
   try {

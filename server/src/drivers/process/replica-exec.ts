@@ -1,6 +1,6 @@
-// Runs a command in the sandbox of a replica: in its namespaces and its cgroup, without rights, as
-// the app's user. Processes that the command starts end with it; a variable in their environment
-// identifies them, wherever they have moved.
+// Runs a command in the sandbox of a replica: in its namespaces and its cgroup, without special
+// rights, as the app's user. Processes that the command starts end with the command; a variable in
+// their environment identifies them, wherever they have moved.
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
@@ -29,7 +29,7 @@ export type ExecScope = {
 const terminalProgram = "/usr/bin/script";
 /** The first line of a command's error output on a terminal. It names the terminal. */
 const terminalForm = /^(\/dev\/pts\/\d{1,6})\n/;
-/** An error output that is longer, and has not matched so far, does not begin with that line. */
+/** If so many characters of the error output do not match, it does not begin with that line. */
 const terminalLineMax = 64;
 
 /** Numbers the commands of this process of the platform. */
@@ -82,7 +82,7 @@ export async function endLeftExecs(
   const isMarker = (variable: string): boolean =>
     variable.startsWith(prefix) &&
     isOurs(variable.slice(prefix.length).split(".", 1)[0] as ReplicaId);
-  // All at once: apps can give themselves any number of markers.
+  // One search for all markers: apps can give themselves any number of them.
   await endMarked(isMarker, clock);
 }
 
@@ -100,7 +100,7 @@ class SandboxExec implements RunningExec {
   readonly stderr: Readable;
   /** The name of the terminal; null until it is known, or when there is no terminal. */
   #terminal: string | null = null;
-  /** Null: there is no terminal. */
+  /** The latest size that the terminal is to have; null: there is no terminal. */
   #size: TerminalSize | null;
   /**
    * True while a size is being set: of two settings at once, the older could end last and win.
@@ -155,6 +155,7 @@ class SandboxExec implements RunningExec {
 
   end(reason: string): void {
     this.#reason ??= reason;
+    // Before the sweep has ended, the outputs are left to `#wait`.
     if (this.#isSwept) this.#dropOutputs();
     const { pid, exitCode, signalCode } = this.#child;
     if (pid !== undefined && exitCode === null && signalCode === null) signal(-pid, "SIGKILL");
@@ -184,7 +185,7 @@ class SandboxExec implements RunningExec {
     const closed = once(child, "close").catch(() => undefined);
     const exit: unknown = await once(child, "exit").catch(() => [null, null]);
     const [code, signalName] = exit as ExitedWith;
-    // Processes that the command has left hold the outputs and the terminal open.
+    // End the processes that the command has left: they hold the outputs and the terminal open.
     const { marker, cgroup, clock } = this.#scope;
     await endMarked(`${execVariable}=${marker}`, clock, () => processesIn(cgroup));
     this.#isSwept = true;
@@ -226,9 +227,10 @@ function start({
 /**
  * Wraps the command so that it runs on a new terminal of this size, which belongs to the sandbox.
  * The terminal's name is the first line of the error output. The program `script` runs its text
- * with the shell in SHELL, so the app's own value travels as `shell_of_app`. The options make
- * `script` print nothing itself, end with the command's exit code, and keep the terminal's echo; it
- * records the session in /dev/null.
+ * with the shell in SHELL, so the app's own value of SHELL travels as `shell_of_app`. The options
+ * make `script` print nothing itself (-q), end with the command's exit code (-e), and keep the
+ * terminal's echo (-E always); it records the session in /dev/null. Descriptor 3 is the error
+ * output of `script`, for the terminal's name.
  */
 function onTerminal(
   command: ExecCommand["command"],

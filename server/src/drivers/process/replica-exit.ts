@@ -38,8 +38,8 @@ export async function summaryOfExit(
 }
 
 /**
- * When the replica exited, in milliseconds since the epoch; null when nobody saw the exit and its
- * shell did not report it, for example because the machine stopped.
+ * When the replica exited, in milliseconds since the epoch; null when the shell did not report the
+ * exit, for example because the machine stopped, and the platform did not see it (`wasSeen`).
  */
 export function exitTime(
   paths: ReplicaPaths,

@@ -58,7 +58,7 @@ export function replicaPaths(dir: string) {
   } as const;
 }
 
-/** Folders that the app has written to, except for its output. */
+/** Folders that the app has written to, except for its output and its socket. */
 export function writtenFolders({
   home,
   temporary,
@@ -75,10 +75,13 @@ export type ReplicaRecord = Pick<
 > & {
   readonly version: 1;
   /**
-   * Host of the replica's server. Absent in records of older versions, for the loopback address.
+   * Host of the replica's server. Absent in records of older versions: the loopback address.
    */
   readonly host?: string;
-  /** The replica's assigned port; null for a cortex app, which reports its own or has a socket. */
+  /**
+   * The port that the replica was given; null when a cortex app has a socket instead, or reports a
+   * port that it has chosen itself, as in older versions.
+   */
   readonly port: number | null;
   /**
    * The path at which the platform finds the socket of a cortex app; null or absent: the app
@@ -134,7 +137,10 @@ export type EndedRecord = {
   readonly reason: string;
 };
 
-/** What the shell has written to `state`; `complaints` are the errors of the sandbox. */
+/**
+ * What the shell has written to `state`. `isRunning`: it was about to start the app, or has started
+ * it. `complaints`: the errors of the sandbox.
+ */
 export type StateFile = {
   readonly isRunning: boolean;
   readonly exitCode: number | null;
@@ -157,7 +163,7 @@ export const listenName = "app.sock";
 /** A socket's path has at most 108 bytes on Linux and 104 on macOS, with a zero byte at its end. */
 const socketPathBytesMax = 103;
 
-/** A unique short path for a replica's socket; null when even this path is too long for one. */
+/** A unique short path for a replica's socket; null when even it is too long for a socket. */
 export function socketPath(socketsDir: string, replicaId: ReplicaId): string | null {
   const path = join(socketsDir, createHash("sha256").update(replicaId).digest("hex").slice(0, 16));
   return Buffer.byteLength(path) <= socketPathBytesMax ? path : null;
@@ -166,9 +172,9 @@ export function socketPath(socketsDir: string, replicaId: ReplicaId): string | n
 /**
  * Makes a hard link at `to`, where the app cannot replace it, to the socket that a sandboxed app
  * has made in its folder `listen`; keeps an existing link. Returns null when `to` is a socket, and
- * otherwise the problem: the app has made something else in its folder. A symbolic link is refused,
- * since it could lead the platform to any socket of the machine; a folder, or a file with too many
- * hard links, cannot be linked. Never throws.
+ * otherwise the problem: the app has made nothing there, or something else. A symbolic link is
+ * refused, since it could lead the platform to any socket of the machine; a folder, or a file with
+ * too many hard links, cannot be linked. Never throws.
  */
 export function takeSocket(paths: ReplicaPaths, to: string): string | null {
   try {
@@ -190,7 +196,7 @@ function isSocket(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true;
 }
 
-/** Reads the record; null when the folder has no complete one, and so nothing was spawned. */
+/** Reads the record; null when the folder has none that is complete. */
 export function readRecord(paths: ReplicaPaths): ReplicaRecord | null {
   const value = readJson(paths.record);
   return value?.["version"] === 1 ? (value as ReplicaRecord) : null;
@@ -203,6 +209,7 @@ export function readEnded(paths: ReplicaPaths): EndedRecord | null {
 
 /** Reads the shell's output so far. */
 export function readState(paths: ReplicaPaths): StateFile {
+  // What follows the last newline is not complete yet, or empty.
   const lines = readText(paths.state).split("\n").slice(0, -1);
   const exit = lines
     .map((line) => /^exit (\d+)$/.exec(line)?.[1])
@@ -284,10 +291,11 @@ export function parseStat(
     .slice(nameEnd + 2)
     .trim()
     .split(" ");
-  // The manual proc(5) numbers the fields of the line from 1: here `state` is field 3, and
-  // `startTicks` field 22.
+  // The manual proc(5) numbers the fields of the line from 1: `state` is field 3 there, and
+  // `startTicks` field 22, so index 19 here.
   const [state, parent, group] = fields;
   const startTicks = fields[19];
+  // Process 1 is never one of ours; the comparison is also false for NaN.
   if (state === undefined || startTicks === undefined || !(pid > 1)) return null;
   return { pid, group: Number(group), startTicks, state, parent: Number(parent) };
 }

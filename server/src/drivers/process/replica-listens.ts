@@ -38,13 +38,16 @@ export function addressOf(
   return port === undefined || port === 0 ? null : addressAt(paths, record, port);
 }
 
-/** See `Driver.whyUnreached`. Calls reach a server on the loopback address, too. */
+/**
+ * See `Driver.whyUnreached`. Calls also reach a server that listens only on the loopback address.
+ */
 export function whyUnreached(paths: ReplicaPaths, record: ReplicaRecord): string | null {
   const { host = loopback, port, isSandboxed, replicaId } = record;
   const firstPid = readPid(paths)?.pid;
   if (port === null || firstPid === undefined) return null;
   const tables = (processId: string): string =>
     readText(`/proc/${processId}/net/tcp`) + readText(`/proc/${processId}/net/tcp6`);
+  // The server need not listen on all addresses, see above.
   const needsAll = false;
   if (host !== loopback) {
     const socketsOfNetwork = listeningSockets(tables(String(firstPid)));
@@ -58,7 +61,10 @@ export function whyUnreached(paths: ReplicaPaths, record: ReplicaRecord): string
   return listensElsewhere(ownSockets, { port, needsAll });
 }
 
-/** The problem with the socket of a cortex app that listens; null when there is none. */
+/**
+ * Makes the socket of a cortex app that listens reachable for the platform (see `takeSocket`).
+ * Returns the problem, or null.
+ */
 export function socketError(paths: ReplicaPaths, record: ReplicaRecord): string | null {
   return typeof record.socket === "string" && record.isSandboxed
     ? takeSocket(paths, record.socket)

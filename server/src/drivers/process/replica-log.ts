@@ -24,15 +24,17 @@ export class ReplicaLog {
   readonly #files: Record<Stream, LogFile>;
   readonly #stop = new AbortController();
   readonly #unfinished: Record<Stream, UnfinishedLine>;
+  /** Cancels the wait for the next write of the positions. */
   #cancelWrite: (() => void) | undefined;
   /** True while the sink stores lines. */
   #isStoring = false;
-  /** There may be output that the running delivery does not see. */
+  /** True when there may be output that the running delivery does not see. */
   #isNudged = false;
-  /** The replica is gone, so that no more output is written. */
+  /** True when the replica is gone, so that no more output is written. */
   #isGone = false;
   /** The delivery in the background. */
   #delivering: Promise<void> | null = null;
+  /** The last non-empty line of standard error among those that were read in order. */
   #lastErrorLine: ErrorLine | null = null;
 
   static async open(options: ReplicaLogOptions): Promise<ReplicaLog> {
@@ -112,7 +114,7 @@ export class ReplicaLog {
     if (lines.length > 0) await this.#store(lines);
   }
 
-  /** Delivers all complete lines; with `isEnd` also the last line. */
+  /** Delivers all complete lines; with `isEnd` also the last line if it is unfinished. */
   async #deliver(isEnd: boolean): Promise<void> {
     while (!this.#stop.signal.aborted) {
       await this.#skipOldOutput();
@@ -152,7 +154,7 @@ export class ReplicaLog {
     await this.#delivering;
   }
 
-  /** Writes the position to disk. Call after `stop`. */
+  /** Writes the positions to disk and closes the files. Call when no delivery runs (see `stop`). */
   async close(): Promise<void> {
     this.#stop.abort(new Error("the log was closed"));
     this.#unfinished.stdout.stop();
@@ -179,6 +181,7 @@ export class ReplicaLog {
   #linesOf(stream: Stream, piece: LogPiece): ReplicaLine[] {
     const { replicaId, clock } = this.#options;
     const nowMs = clock.now();
+    // No line gets a time in the future.
     const timeOf = (at: number): number => Math.round(Math.min(nowMs, at));
     const all = piece.lines.map(({ runId, text, at }) => ({
       replicaId,
@@ -189,6 +192,7 @@ export class ReplicaLog {
     }));
     if (stream === "stderr" && !piece.wasSkipped)
       this.#lastErrorLine = all.findLast(({ text }) => text.trim() !== "") ?? this.#lastErrorLine;
+    // Leaves out the first line if it was delivered as unfinished already.
     const lines = piece.wasSkipped ? all : this.#unfinished[stream].finished(all);
     if (piece.dropped === 0) return [...lines];
     const text = droppedText(piece.dropped);

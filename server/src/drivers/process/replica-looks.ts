@@ -31,7 +31,7 @@ export class ReplicaLooks {
   #state: "new" | "started" | "stopped" = "new";
   #watcher: FSWatcher | null = null;
   #running: Promise<void> | null = null;
-  /** A turn was asked for that has not begun yet. */
+  /** True when a turn was asked for that has not begun yet. */
   #isWanted = false;
   /** Cancels the wait of `lookSoon`. */
   #cancelSoon: (() => void) | undefined;
@@ -70,7 +70,7 @@ export class ReplicaLooks {
       });
   }
 
-  /** Looks after this time. An earlier wait that has not ended is cancelled. */
+  /** Looks after `waitMs`. An earlier wait that has not ended is cancelled. */
   lookSoon(waitMs = lookSoonMs): void {
     this.#cancelSoon?.();
     this.#cancelSoon = this.#options.clock.after(waitMs, () => this.look());

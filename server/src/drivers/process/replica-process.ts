@@ -50,7 +50,7 @@ export class ReplicaProcess {
   #failure: string | null = null;
   /** How the replica exited; null until it is gone. */
   #ended: files.EndedRecord | null;
-  /** Whether somebody requested the end; `killed`: the replica did not end in time after that. */
+  /** Whether somebody requested the end; `killed`: the replica did not end in time afterwards. */
   #endRequest: "not" | "stopped" | "killed" = "not";
   /** Why the platform killed the replica without a request of a caller; null: it did not. */
   #endReason: string | null = null;

@@ -107,7 +107,7 @@ export class ReplicaShell {
     const hasProc = startTicks !== null;
     if (app !== null) this.#isAskedToEnd = signal(pid, "SIGTERM") && signal(app, "SIGTERM");
     else if (!hasProc) this.#isAskedToEnd = signal(-group, "SIGTERM");
-    // The shell has not started the app yet, or is about to end.
+    // The shell has not started the app yet, or is about to end: the next check asks again.
     else this.#options.looks.lookSoon();
   }
 

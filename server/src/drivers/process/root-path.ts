@@ -23,7 +23,7 @@ export async function findRootPathUse(build: {
   if (plan.runtime !== "custom" || !(await areInstalled(venvDir))) return false;
   const command = ["grep", "-rlE", "-m", "1", "--include=*.py", ownPaths, "."] as const;
   const search = await runTool(tools, { command, cwd: appDir, stage: "code", isQuiet: true });
-  // With this code, grep says that it has found nothing.
+  // With exit code 1, grep says that it has found nothing.
   const isUsable = search.end.kind === "exited" && search.end.exitCode === 1;
   const [file = ""] = search.output.split("\n");
   const text = isUsable
@@ -33,7 +33,9 @@ export async function findRootPathUse(build: {
   return isUsable;
 }
 
+/** Whether the environment has both packages, each in a version that is new enough. */
 async function areInstalled(venvDir: string): Promise<boolean> {
+  // The only folder in `lib` is named after the Python, such as python3.11.
   const [python = ""] = await readdir(join(venvDir, "lib")).catch(() => []);
   const names = await readdir(join(venvDir, "lib", python, "site-packages")).catch(() => []);
   return Object.entries(versionsMin).every(([name, [majorMin, minorMin]]) => {

@@ -27,8 +27,8 @@ export type SandboxBase = {
 };
 
 /**
- * The folders that one program sees in addition. All paths are absolute and exist; a folder keeps
- * its own path.
+ * The folders that one program sees in addition. All paths are absolute and exist. A folder keeps
+ * its own path, unless its member says otherwise.
  */
 export type SandboxView = SandboxBase & {
   readonly readOnly: readonly string[];
@@ -39,8 +39,8 @@ export type SandboxView = SandboxBase & {
   /** Size limit of /dev/shm; half of the machine's memory by default. */
   readonly sharedMemoryBytes?: number;
   /**
-   * Read-only folders that look writable: changes to `lower` go to `upper`. Only where the sandbox
-   * has overlays.
+   * Read-only folders that look writable: changes to `lower` go to `upper`, and the kernel uses
+   * `work` for itself. Only where the sandbox has overlays.
    */
   readonly overlays?: readonly {
     readonly lower: string;
@@ -80,7 +80,7 @@ function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
  */
 export const stagingOptions = "mode=755,size=32m,nosuid,nodev";
 
-/** Each run has a copy of /etc, so that none can watch or lock another one's files. */
+/** The run's own copy of /etc, so that no program can watch or lock the files of another one. */
 export function etcOf({ stagingDir }: SandboxBase): string {
   return `${stagingDir}/etc`;
 }
@@ -92,12 +92,13 @@ export function rootOf({ stagingDir }: SandboxBase): string {
 
 /**
  * The first mount table, in the format of fstab(5): the mounts that are the same for each program.
- * Their order matters.
+ * Their order matters: a mount hides what was mounted below its path before.
  */
 export function baseTable(base: SandboxBase, context: SandboxContext): string {
   const { hidden } = base;
   const outer = rootOf(base);
   const root = outer + viewPath;
+  // An empty file system covers each hidden folder that is inside a system folder.
   const covers = hidden.filter((path) => isSystem(path, context));
   const system = (at: string): string[] => [
     ...context.systemFolders.map((path) => readOnly(path, at, context)),
@@ -111,7 +112,7 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     line("tmpfs", outer, "tmpfs", "mode=755,size=8m,nosuid,nodev,X-mount.mkdir"),
     ...system(outer),
     proc(outer),
-    // This root has only the folders on which the others are mounted.
+    // This root has only the folders on which the other file systems are mounted.
     line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),
     ...system(root),
     ...context.etcFolders.map((path) => readOnly(path, base.stagingDir, context)),
@@ -130,6 +131,7 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
 export function viewTable(view: SandboxView, context: SandboxContext): string {
   const root = rootOf(view) + viewPath;
   const isHidden = (path: string): boolean => view.hidden.some((folder) => isBelow(path, folder));
+  // A read-only folder inside a system folder is there already, unless it was covered.
   const ownMounts = [
     ...view.readOnly
       .filter((path) => isHidden(path) || !isSystem(path, context))
@@ -162,7 +164,7 @@ function proc(root: string): string {
 
 /**
  * True when the options of an overlay mount can name `path`: commas and colons are separators
- * there.
+ * there, and a backslash escapes the next character.
  */
 export function canOverlay(path: string): boolean {
   return !/[,:\\]/.test(path);
@@ -171,16 +173,16 @@ export function canOverlay(path: string): boolean {
 type Mount = { readonly at: string; readonly text: string };
 
 /**
- * Mounts a folder with the mounts below it: a user namespace may not look under mounts that it did
- * not make.
+ * The line that mounts a folder together with the mounts below it: a user namespace may not look
+ * under mounts that it did not make.
  */
 function bind(from: string, at: string): Mount {
   return { at, text: line(from, at, "none", "rbind,X-mount.mkdir") };
 }
 
 /**
- * Mounts a folder read-only, at its own path below `root`, and also each mount below the folder
- * that still exists.
+ * The lines that mount a folder read-only, at its own path below `root`, and also each mount below
+ * the folder, unless it no longer exists (nofail).
  */
 function readOnly(path: string, root: string, { mounts }: SandboxContext): string {
   const below = mountsBelow(path, mounts).map(({ at, flags }) =>
@@ -197,7 +199,8 @@ function overlayLine(
   overlay: { readonly lower: string; readonly upper: string; readonly work: string },
   context: SandboxContext,
 ): Mount {
-  // Overlays keep notes in attributes of files, of which an ordinary user can set only this kind.
+  // Overlays keep notes in extended attributes of files. An ordinary user can set only attributes
+  // of the kind `user`.
   const extra = context.isUserOwned ? ",userxattr" : "";
   const options = `lowerdir=${overlay.lower},upperdir=${overlay.upper},workdir=${overlay.work}${extra},X-mount.mkdir`;
   return {
@@ -206,6 +209,7 @@ function overlayLine(
   };
 }
 
+/** A line of the table. Its last two fields, for `dump` and `fsck`, have no use here. */
 function line(source: string, target: string, type: string, options: string): string {
   return `${escaped(source)} ${escaped(target)} ${type} ${escaped(options)} 0 0\n`;
 }

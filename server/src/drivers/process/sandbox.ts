@@ -48,8 +48,9 @@ export type Around = {
   readonly entry: string;
   /** Lines that run just before the program starts. */
   readonly ready: string;
-  /** Words before the program, and its redirections. */
+  /** Words before the program, such as `nice`. */
   readonly words: string;
+  /** Redirections of the program's descriptors. */
   readonly redirections: string;
   /** Lines that run when the program has ended. */
   readonly after: string;
@@ -78,6 +79,7 @@ const variableForm = /^[A-Za-z0-9_.-]+$/;
  * not root. Stops a fork bomb.
  */
 const processesMax = 16_384;
+/** Maximum number of open files of one process, unless the machine allows fewer. */
 const openFilesMax = 65_536;
 /** The limit of Linux for one word or variable of a program, with the zero at its end. */
 const wordBytesMax = 131_072;
@@ -194,9 +196,9 @@ function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): stri
 
 /**
  * The command that runs `command` in the sandbox whose first process is `pid`, in the same way as
- * the sandbox's program: with its user, folder, limits and variables, and with those of
- * `environment`. The command fails when `pid` is no longer that process, since another one lacks
- * the file of the entry.
+ * the sandbox's program: with that program's user, folder, limits and variables. The variables
+ * `environment` are added. The command fails when `pid` is another process by now, since that one
+ * lacks the file of the entry.
  */
 export function enteringSandbox(
   sandbox: Namespaces,
@@ -216,7 +218,7 @@ type EntryRef = { readonly pid: number; readonly entry: string };
 
 /**
  * True when the sandbox can be entered. A sandbox that an older version of the platform has made
- * cannot, and neither can one whose file of the entry stayed empty.
+ * has no file of the entry, and a file for which the memory lacked space is empty.
  */
 export function hasEntry({ pid, entry }: EntryRef): boolean {
   return (
@@ -250,6 +252,7 @@ function startScript(
   const start = (drop: string): string =>
     `${around.ready}\n${around.words}${drop}${inside} ${around.redirections}\n${around.after}\n`;
   if (sandbox.kind === "none") return start("");
+  // In a namespace that an ordinary user owns, the program sees itself as user 0.
   const view = {
     ...run.view,
     account: { user: sandbox.isUserOwned ? 0 : run.user, home: run.home },
@@ -262,7 +265,7 @@ function startScript(
   return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(dropWords(sandbox, run))}`;
 }
 
-/** Words to put before a program, so that it sees only the view and has no rights. */
+/** Words to put before a program, so that it sees only the view and has no special rights. */
 function dropWords({ isUserOwned }: Namespaces, { user }: Pick<SandboxedRun, "user">): string {
   const asUser = isUserOwned ? "" : ` --reuid=${user} --regid=${user} --clear-groups`;
   return `chroot ${views.viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${asUser} `;
@@ -292,13 +295,17 @@ function carriedOf(run: Words): Readonly<Record<string, string>> {
   );
 }
 
-/** The name that carries the variable at `index` of `names`; none of `names` is equal to it. */
+/**
+ * The name that carries the variable at `index` of `names`. It has one more underscore after
+ * `carried` than any of `names`, and so is equal to none of them.
+ */
 function carrierName(names: readonly string[], index: number): string {
   const lengths = names.map((name) => /^carried(_*)/.exec(name)?.[1]?.length ?? 0);
   const longest = Math.max(0, ...lengths);
   return `carried${"_".repeat(longest + 1)}${index}`;
 }
 
+/** The names of the variables that the program can get. */
 function namesOf({ environment }: Words): string[] {
   return Object.keys(environment).filter((name) => variableRefusal(name) === null);
 }
@@ -313,7 +320,7 @@ function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
   return isUserOwned ? ["--user", "--map-root-user", ...namespaces] : namespaces;
 }
 
-/** `mount` reads tables only from files. */
+/** Mounts all lines of the table. It is written to a file, since `mount` reads no other tables. */
 function mountAll({ stagingDir }: views.SandboxBase, table: string): string {
   const file = shellQuoted(`${stagingDir}/table`);
   return `printf %s ${shellQuoted(table)} >${file} && mount -a -T ${file}`;
@@ -347,7 +354,8 @@ function insideScript(names: readonly string[]): string {
   const exports = carried
     .filter(isPlain)
     .map(({ name, carrier }) => `export ${name}="$${carrier}"; unset ${carrier}`);
-  // `cd` has set OLDPWD, and LC_ALL comes from the environment of the platform's tools.
+  // `cd` has set OLDPWD, and LC_ALL comes from the environment of the platform's tools, unless the
+  // program has a variable of this name.
   const unset = names.includes("LC_ALL") ? "unset OLDPWD" : "unset OLDPWD LC_ALL";
   return [
     // With 126, a shell says that a program cannot be executed.

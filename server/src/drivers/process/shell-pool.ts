@@ -28,7 +28,7 @@ export type ShellPoolOptions = Pick<DriverParts, "clock" | "log"> & {
 
 /**
  * As many shells are prepared as were taken lately, within these bounds. When more replicas start
- * at once, they wait for shells of their own.
+ * at once than there are shells, each of the others waits for a new shell.
  */
 const readyMin = 2;
 const readyMax = 10;
@@ -65,8 +65,9 @@ export class ShellPool {
   }
 
   /**
-   * A shell for one replica. Errors that it has before its script are written to the file
-   * `errorsTo`. Throws when no address is free, or no process can be started.
+   * A shell for one replica. If none is ready, a new one is started, which writes its errors to the
+   * file `errorsTo` until it gets its script. Throws when no address is free, or no process can be
+   * started.
    */
   take(errorsTo: string): Shell {
     this.#takenCount++;
@@ -108,7 +109,10 @@ export class ShellPool {
     await Promise.all(this.#ready.splice(0).map((shell) => this.end(shell)));
   }
 
-  /** Ends a shell that got no script; resolves when it has ended. */
+  /**
+   * Ends a shell: one without a script ends by itself, any other is killed after `endWaitMs`.
+   * Resolves when it has ended.
+   */
   async end(shell: Shell): Promise<void> {
     const { child } = shell;
     child.stdin.end();
@@ -140,7 +144,8 @@ export class ShellPool {
     const hasServer = false;
     const connected = network === null ? null : connectNetwork(network, hasServer);
     const { file, args, environment } = sandboxShell(sandbox, network !== null);
-    // The last argument only shows in lists of processes to which platform the shell belongs.
+    // The last argument has no effect; it shows in lists of processes to which platform the shell
+    // belongs.
     const child = spawn(file, [...args, "-s", base.stagingDir], {
       cwd: "/",
       env: environment,

@@ -8,7 +8,7 @@ export type SkippedPart = {
   /** The part's lines were written evenly between these times, in milliseconds since the epoch. */
   readonly fromAt: number;
   readonly toAt: number;
-  /** The part begins within a line that was cut. */
+  /** True when the part begins within a line that was cut, whose rest is not delivered. */
   readonly isCutting: boolean;
   /** How many lines before `from` were dropped without a note in the log so far. */
   readonly dropped: number;
@@ -33,8 +33,8 @@ export function nextPart(parts: readonly SkippedPart[]): SkippedPart | undefined
 }
 
 /**
- * Merges a part without bytes into the part that begins at the same offset, which then has the
- * dropped lines of both.
+ * Merges a part without bytes into the next part if that begins at the same offset. The next part
+ * then has the dropped lines of both.
  */
 export function joinedParts(parts: readonly SkippedPart[]): readonly SkippedPart[] {
   const all: SkippedPart[] = [];
@@ -61,6 +61,7 @@ export function readUpTo(
 ): SkippedPart | null {
   const dropped = part.dropped - read.dropped;
   if (offset >= part.to && dropped <= 0) return null;
+  // If no bytes were read, the part begins within the same line as before.
   const isCutting = offset > part.from ? read.isCutting : part.isCutting;
   return { ...part, from: offset, fromAt: timeAt(part, offset), isCutting, dropped };
 }
@@ -87,6 +88,7 @@ export function rangesOutside(
   parts: readonly SkippedPart[],
   offset: number,
 ): { from: number; to: number }[] {
+  // The ranges lie before, between and after the parts.
   const starts = [0, ...parts.map(({ to }) => to)];
   const ends = [...parts.map(({ from }) => from), offset];
   const ranges = starts.map((from, index) => ({ from, to: ends[index] ?? from }));

@@ -5,8 +5,8 @@ import { readText } from "./read-text.ts";
 import { parseStat } from "./replica-files.ts";
 
 /**
- * Fields of /proc/<pid>/stat after the name: the time of the process in user and kernel mode, and
- * the same two times of its exited children.
+ * Indexes into the fields of /proc/<pid>/stat after the name: the time of the process in user and
+ * kernel mode, and the same two times of its exited children.
  */
 const timeFields = [11, 12, 13, 14];
 
@@ -34,9 +34,9 @@ export function usageOf<Key>(
 }
 
 /**
- * The traffic in the text of /proc/<pid>/net/dev. It has one line for each interface: the name,
- * eight numbers for received traffic, and eight for sent traffic. The first of each eight counts
- * bytes.
+ * The traffic in the text of /proc/<pid>/net/dev. It has one line for each interface: the name
+ * (field 0), eight numbers for received traffic, and eight for sent traffic. The first of each
+ * eight (fields 1 and 9) counts bytes.
  */
 function trafficOf(text: string): NonNullable<ReplicaUsage["network"]> {
   const lines = text.split("\n").map((line) => line.trim().split(/[:\s]+/));

@@ -1,5 +1,5 @@
-// Remembers when the parts of a file were written. The file only grows, and its length is noted
-// from time to time; the answers are as exact as the notes are frequent. Pure.
+// Remembers when the parts of a growing file were written. The file's length is noted from time to
+// time; the answers are as exact as the notes are frequent. Pure.
 
 /**
  * When so many lengths are remembered, every other one is forgotten. The number is even, so that
@@ -51,6 +51,7 @@ export class WriteTimes {
     return times;
   }
 
+  /** Forgets all lengths, since the file was emptied. */
   forget(): void {
     this.#lengths = [];
   }
