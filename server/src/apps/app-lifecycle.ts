@@ -1,6 +1,6 @@
 // Stops, starts, restarts and deletes apps. Each change locks the app's row, so that changes of one
-// app happen one after the other, and writes it with the audit row in one transaction. Scheduler,
-// proxy and runs learn of a change through the routing table.
+// app happen one after the other, and writes the app's row and the audit row in one transaction.
+// Scheduler, proxy and runs learn of a change through the routing table.
 import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -20,7 +20,7 @@ export class AppLifecycle {
   readonly #db: Db;
   readonly #onDeleted: () => void;
 
-  /** `onDeleted` is called after the commit. */
+  /** `onDeleted` is called when the deletion of an app has been committed. */
   constructor({ db, onDeleted }: { readonly db: Db; readonly onDeleted: () => void }) {
     this.#db = db;
     this.#onDeleted = onDeleted;
@@ -71,7 +71,7 @@ export class AppLifecycle {
   async delete(change: AppChange): Promise<void> {
     await this.#change(change, "app.delete", async (tx, app) => {
       await markAppsDeleted(tx, [app.id]);
-      // The app's budget was deleted with it, and is in memory with the plans.
+      // The app's budget was deleted with the app, but is still in memory, with the plans.
       await notify(tx, "plans", change.projectId);
       return {};
     });

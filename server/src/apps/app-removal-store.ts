@@ -12,7 +12,7 @@ import type { Tables } from "#store/tables.ts";
 /** A deleted app that still has rows. */
 export type DeletedApp = { readonly id: AppId; readonly projectId: ProjectId };
 
-/** The maximum number of apps in one turn; further ones wait for the next. */
+/** The maximum number of apps in one turn; further apps wait for the next turn. */
 const appsMax = 1_000;
 /** The reason of builds and runs that end with their app; the API shows it. */
 const cancelReason = "The app was deleted.";
@@ -50,7 +50,7 @@ export async function markAppsDeleted(
   await sql`delete from budgets where ${ofApps}`.execute(tx);
   await sql`delete from git_hooks where ${ofApps}`.execute(tx);
   await sql`delete from roll_outs where ${ofApps}`.execute(tx);
-  // The names are free at once.
+  // Other apps can have these domains at once.
   const { rows: domains } = await sql<{ name: string }>`
     delete from app_domains where ${ofApps} returning name`.execute(tx);
   for (const { name } of domains) await notify(tx, "domains", name);
@@ -85,8 +85,8 @@ export async function readDeleted(db: Db): Promise<DeletedApp[]> {
 }
 
 /**
- * Ends the pending runs of a deleted app; returns how many. Skips locked rows. The next epoch keeps
- * an earlier holder of a run's lease from writing.
+ * Ends up to `limit` pending runs of a deleted app; returns how many. Skips locked rows. Each run
+ * gets the next epoch, which keeps an earlier holder of the run's lease from writing.
  */
 async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> {
   const now = sql`clock_timestamp()`;
@@ -150,8 +150,8 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
 }
 
 /**
- * Marks a deleted app as removed when it has no rows but its own, and deletes that row when the app
- * was marked before. Returns true when this call has marked the app.
+ * Marks a deleted app as removed when it has no rows but its own. When the app was marked before,
+ * its own row is deleted instead. Returns true when this call has marked the app.
  */
 export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
   const ofApp = sql`app_id = ${id}`;

@@ -7,18 +7,18 @@ import type { Foundation } from "#store/foundation.ts";
 import { endRemoval, readDeleted, removalSteps, type DeletedApp } from "./app-removal-store.ts";
 
 export type AppRemovalOptions = Pick<Foundation, "db" | "clock" | "log"> & {
-  /** Called when the database has nothing of an app any more, so its artifacts are unused. */
+  /** Called when an app was marked as removed: nothing uses its artifacts any more. */
   readonly onRemoved: () => void;
 };
 
-/** Replicas, builds and runs take a while to end. */
+/** The time between turns: replicas, builds and runs take a while to end. */
 const intervalMs = 5_000;
 /** The maximum number of rows of a batch, unless the step sets its own. */
 const batchMaxDefault = 5_000;
-/** Batches per step, app and turn, so that a large app does not block the others. */
+/** How many batches a step may run in one turn, so that a large app does not block the others. */
 const batchesMax = 20;
 
-/** The loop, which the caller starts, and nudges when an app was deleted. */
+/** Makes the loop. The caller starts it, and nudges it when an app was deleted. */
 export function appRemoval(options: AppRemovalOptions): Loop {
   const { db, clock, log, onRemoved } = options;
   const turn = async (signal: AbortSignal): Promise<void> => {

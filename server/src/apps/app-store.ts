@@ -125,7 +125,7 @@ export async function readApp(db: Db, appId: AppId): Promise<AppRow | undefined>
   return await db.selectFrom("apps").selectAll().where("id", "=", appId).executeTakeFirst();
 }
 
-/** The app with this name that is not deleted. No locks. */
+/** The id of the project's app with this name that is not deleted. No locks. */
 export async function findApp(
   db: Db,
   projectId: ProjectId,
@@ -224,7 +224,7 @@ export async function readAppSource(db: Db, appId: AppId) {
     .executeTakeFirst();
 }
 
-/** Apps with their live release and their latest build. */
+/** A query of apps, joined with their live release (`releases`) and latest build (`latest`). */
 export function appsWithBuilds(db: Db) {
   return db
     .selectFrom("apps")
@@ -308,7 +308,7 @@ export async function readEndedReplicas(
   return await ended.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit).execute();
 }
 
-/** Counts a requested restart; the scheduler then replaces the app's replicas. */
+/** Increases the count of restarts, upon which the scheduler replaces the app's replicas. */
 export async function countRestart(tx: Tx, appId: AppId): Promise<void> {
   await tx
     .updateTable("apps")

@@ -49,11 +49,11 @@ export type CreatedApp = {
  */
 export type AppDetail = store.AppWithState & ShownSettings;
 
-/** Projects have fewer apps; this only bounds the response. */
+/** Projects have fewer apps; the limit only bounds the response. */
 const appsMax = 10_000;
-/** Projects run fewer replicas; this only bounds the response, too. */
+/** Projects run fewer replicas; the limit only bounds the response. */
 const replicasMax = 2000;
-/** Enough to see why replicas ended lately. */
+/** The maximum number of ended replicas in a list, enough to see why replicas ended lately. */
 const endedReplicasMax = 50;
 
 /** Apps of projects. */
@@ -98,6 +98,7 @@ export class Apps {
     const { projectId, by } = newApp;
     const { request, name } = newApp.checked;
     return await this.#options.db.transaction().execute(async (tx) => {
+      // Deleted apps of this name keep their ids, so the new app may need another one.
       const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
       // Null when the request has no registry credentials.
       const dockerAuthSealed =
@@ -208,7 +209,7 @@ export function appStatusOf(
     : "FAILED";
 }
 
-/** The values that a request sets, as the audit log records them. */
+/** The values that a request sets, for the audit log, which masks the registry credentials. */
 export function requestChanges(request: CreateRequest): Record<string, { new: unknown }> {
   const { fields, configToml, dockerAuth } = request;
   const extra = {

@@ -19,14 +19,14 @@ export type NewBuild = AppKey & {
   readonly commit?: string | undefined;
   /** A branch or a tag to build instead of the app's own branch; the app's setting stays. */
   readonly branch?: string | undefined;
-  /** The upload with the files, instead of a commit. */
+  /** The id of the upload with the files, instead of a commit. */
   readonly upload?: string | undefined;
   /** The commit's message and author, when they are known before the commit is fetched. */
   readonly message?: string | undefined;
   readonly author?: string | undefined;
   /**
-   * Also ends running builds of earlier pushes. Pending builds of earlier pushes always end when a
-   * push is built.
+   * True for a push whose build also ends running builds of earlier pushes. Pending builds of
+   * earlier pushes end in any case.
    */
   readonly isRunningSuperseded?: boolean | undefined;
 };
@@ -46,8 +46,9 @@ export type NewSettings = AppKey & {
 export type NewUpload = AppKey & {
   readonly cause: "create" | "deploy";
   readonly by: Actor;
-  /** The settings that apply to this build. */
+  /** The fields of the request, whose settings apply to this build. */
   readonly request: Readonly<Record<string, unknown>>;
+  /** The TOML text of the request, whose settings apply too; null: none was sent. */
   readonly configToml: string | null;
   /** SHA-256 of the key in the address that the files are uploaded to. */
   readonly keyHash: Buffer;
@@ -65,6 +66,7 @@ export type ReceivedBuild = {
  * `deploy/end-builds.ts` implement it.
  */
 export interface BuildReceiver {
+  /** Adds a build. */
   receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild>;
   /**
    * Adds a build that begins when its files have arrived. Ends the app's builds that still wait for
@@ -72,8 +74,8 @@ export interface BuildReceiver {
    */
   receiveUpload(tx: Tx, upload: NewUpload): Promise<ReceivedBuild & { readonly uploadId: string }>;
   /**
-   * Adds a release with these settings and the artifact of the other release, and a build that
-   * tries it and promotes it after the app's earlier builds.
+   * Adds a release with the new settings and the artifact of `settings.release`, and a build that
+   * tries and promotes the new release after the app's earlier builds.
    */
   receiveSettings(
     tx: Tx,
@@ -81,7 +83,7 @@ export interface BuildReceiver {
   ): Promise<ReceivedBuild & { readonly releaseNumber: number }>;
   /** Repeats a build with its commit and its settings. */
   rebuild(tx: Tx, build: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild>;
-  /** Ends a pending build, or asks a running one to end; returns the status after that. */
+  /** Ends a pending build, or asks a running one to end; returns the status that it has then. */
   requestCancel(tx: Tx, build: BuildRef): Promise<{ readonly status: Status }>;
   /**
    * Ends unfinished builds of pushes; the caller holds the lock on the app's row. `reason` is a
@@ -92,7 +94,7 @@ export interface BuildReceiver {
     builds: {
       readonly appId: AppId;
       readonly reason: string;
-      /** Also ends running builds, not only pending ones. */
+      /** True to end running builds too, not only pending ones. */
       readonly isRunningSuperseded: boolean;
     },
   ): Promise<void>;

@@ -6,6 +6,7 @@ import type { Db } from "#store/database.ts";
 import { appOfBuild, hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
 import type { BuildReceiver, BuildRef, ReceivedBuild } from "./build-receiver.ts";
 
+/** The maximum number of builds in a list. */
 const buildsMax = 100;
 
 /** Builds of apps. */
@@ -14,7 +15,10 @@ export class Builds {
   readonly #receiver: BuildReceiver;
   readonly #onCancelled: () => void;
 
-  /** `onCancelled` is called after the commit: the build's files may no longer be needed. */
+  /**
+   * `onCancelled` is called when a cancellation has been committed: the build's files may no longer
+   * be needed.
+   */
   constructor(options: {
     readonly db: Db;
     readonly receiver: BuildReceiver;
@@ -49,8 +53,8 @@ export class Builds {
   }
 
   /**
-   * Requests cancellation, and returns the resulting build. Throws `Fault("not_found" |
-   * "conflict")`.
+   * Requests that a build be cancelled, and returns the build as it then is. Throws
+   * `Fault("not_found" | "conflict")`.
    */
   async cancel(ref: BuildRef, by: By): Promise<BuildRow> {
     await this.#db.transaction().execute(async (tx) => {
@@ -70,8 +74,8 @@ export class Builds {
   }
 
   /**
-   * Adds a build of a commit, of the newest commit of a branch, or of the app's own branch; pushes
-   * are deployed again from then on. Throws `Fault("not_found" | "rate_limited")`.
+   * Adds a build of a commit, or of the newest commit of a branch: of `branch`, else of the app's
+   * own one. From then on pushes are deployed again. Throws `Fault("not_found" | "rate_limited")`.
    */
   async create(
     app: AppKey,

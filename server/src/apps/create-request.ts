@@ -9,12 +9,13 @@ import { kindOf, refused, shown, suggestion } from "./refusal.ts";
 
 export type CreateRequest = {
   /**
-   * The fields as sent, without dockerAuth, config_toml and null values. Checked by
-   * `resolveSettings`.
+   * The fields, without dockerAuth, config_toml and null values. Numbers that were sent as texts
+   * are numbers here. `resolveSettings` checks the values.
    */
   readonly fields: Readonly<Record<string, unknown>>;
   /** The text, byte for byte as sent. */
   readonly configToml: string | null;
+  /** The registry credentials; null: none were sent. */
   readonly dockerAuth: Secret | null;
 };
 
@@ -25,7 +26,7 @@ export type ChangeRequest = {
   readonly dockerAuth?: Secret | null;
 };
 
-/** Names that clients know from other requests, with their equivalents here. */
+/** Names that clients know from other requests, with the names of the same things here. */
 const otherNames: Readonly<Record<string, string>> = {
   cerebrium_toml: "config_toml",
   shellCommands: "config_toml with deployment.shell_commands",
@@ -35,8 +36,8 @@ const otherNames: Readonly<Record<string, string>> = {
 };
 
 /**
- * Throws `Fault("malformed")` for a body that is not an object, `Fault("invalid")` for an unknown
- * field.
+ * Reads the body of a create request. Throws `Fault("malformed")` for a body that is not an object,
+ * `Fault("invalid")` for an unknown field, or for a config_toml or dockerAuth of a wrong form.
  */
 export function readCreateRequest(body: unknown): CreateRequest {
   if (!isObject(body)) throw noObject(body, "gitRepo and other fields of an app");
@@ -49,7 +50,7 @@ function noObject(body: unknown, content: string): Fault {
   return new Fault("malformed", text);
 }
 
-/** Like `readCreateRequest`, but null has a meaning. */
+/** Like `readCreateRequest`, but keeps fields that are null: they remove values. */
 export function readChangeRequest(body: unknown): ChangeRequest {
   if (!isObject(body)) throw noObject(body, "the fields of an app");
   const entries = Object.entries(body).map(
@@ -60,6 +61,7 @@ export function readChangeRequest(body: unknown): ChangeRequest {
   const dockerAuth = readText("dockerAuth", fields.get("dockerAuth"));
   fields.delete("config_toml");
   fields.delete("dockerAuth");
+  // Absent fields get no member, since `decideChange` counts the members.
   return {
     fields: Object.fromEntries(fields),
     ...(configToml === undefined ? {} : { configToml }),
@@ -116,7 +118,10 @@ function unknownField(name: string): Fault {
   return new Fault("invalid", `${shown(name)} is not a field of this request${ending}`);
 }
 
-/** The checked text; null and undefined stay what they are. Throws `Fault("invalid")`. */
+/**
+ * The checked value of a field that must be a text; null and undefined are returned as they are.
+ * Throws `Fault("invalid")`.
+ */
 function readText(name: "config_toml" | "dockerAuth", value: unknown): string | null | undefined {
   if (value === undefined || value === null) return value;
   const row = appFields[name];

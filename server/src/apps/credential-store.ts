@@ -1,4 +1,5 @@
-// Queries on git credentials, which are sealed; one per host of a project.
+// Queries on sealed credentials: git credentials, one per host of a project, and the credentials of
+// an app for its image registry.
 import { sql, type Selectable } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { putRows, type Db, type Tx } from "#store/database.ts";
@@ -6,7 +7,10 @@ import type { Tables } from "#store/tables.ts";
 
 export type CredentialRow = Selectable<Tables["git_credentials"]>;
 
-/** Credentials of a project by host, at most `limit`; with `host` only that one. No locks. */
+/**
+ * Git credentials of a project, ordered by host, at most `limit`; with `host`, only the credential
+ * of that host. No locks.
+ */
 export async function readCredentials(
   db: Db,
   filter: { readonly projectId: ProjectId; readonly host?: string; readonly limit: number },

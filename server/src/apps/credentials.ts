@@ -1,4 +1,5 @@
 // Credentials for private repositories, one per host of a project: encrypted at rest, never shown.
+// Builds also get an app's credentials for its image registry here.
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
@@ -27,9 +28,9 @@ export type CredentialView = Pick<CredentialRow, "host" | "kind" | "username"> &
   readonly updatedAt: Date;
 };
 
-/** Projects use fewer hosts; this only bounds the response. */
+/** Projects use fewer hosts; the limit only bounds the response. */
 const credentialsMax = 1000;
-/** A private key in PEM or OpenSSH form, which has a line before and after it. */
+/** A private key in PEM or OpenSSH form: it stands between a BEGIN line and an END line. */
 const keyForm =
   /^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[\s\S]+-----END [A-Z ]*PRIVATE KEY-----\s*$/;
 
@@ -91,6 +92,7 @@ export class Credentials {
       await putCredential(tx, { project_id: projectId, host, kind, username, secret_sealed });
       const old =
         before === undefined ? undefined : { kind: before.kind, username: before.username };
+      // The audit log masks the new secret, and does not get the old one.
       const changes = {
         credential: { old, new: secret },
         kind: { old: old?.kind, new: kind },
@@ -128,8 +130,8 @@ export class Credentials {
   }
 
   /**
-   * The credential for a host; null when the project has none. Used by builds, so the access is not
-   * recorded.
+   * The credential for a host, which is stored in lower case; null when the project has none. Used
+   * by the platform itself, so the access is not recorded.
    */
   async forFetch(projectId: ProjectId, host: string): Promise<GitCredential | null> {
     const [row] = await readCredentials(this.#parts.db, {

@@ -1,6 +1,6 @@
-// Reads the TOML files of an app into one map: for each setting, the value of the first file that
-// has it. The map is stored with each release, so that a setting gets the value of the files again
-// when the API no longer sets it.
+// Reads the TOML files of an app into one map: for each setting, the value in config_toml, else the
+// value in the repository's file. The map is stored with each release, so that a setting gets the
+// value of the files again when the API no longer sets it.
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { SettingOrigin } from "@slipway/contract/app-settings.ts";
 import { must } from "#lib/assert.ts";
@@ -16,7 +16,10 @@ export type FileSetting = {
   readonly origin: Extract<SettingOrigin, "config_toml" | "repository">;
 };
 
-/** The settings by field name; commands and dependencies have the names of `fileSettingNames`. */
+/**
+ * The settings by field name. Commands and dependencies are no fields, and have the names of
+ * `fileSettingNames`.
+ */
 export type FileSettings = Readonly<Record<string, FileSetting>>;
 
 export type FileTexts = {
@@ -35,10 +38,13 @@ export type ReadFiles = {
   readonly warnings: readonly string[];
 };
 
-/** Throws `Fault("invalid")` for invalid TOML and for content that cannot be a settings file. */
+/**
+ * Reads both files. Throws `Fault("invalid")` for invalid TOML and for content that cannot be a
+ * settings file.
+ */
 export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles {
-  // The text of an uploaded folder's file is sent as config_toml, too. Messages then name the file,
-  // which the app's owner knows.
+  // A client that uploads a folder also sends the text of the folder's file as config_toml.
+  // Messages then name the file, which the app's owner knows.
   const isSame = configToml !== null && configToml === repositoryToml?.text;
   const inRepository = repositoryToml
     ? readTomlFile(repositoryToml.name, repositoryToml.text)
@@ -57,6 +63,7 @@ export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles 
 function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSettings {
   const settings: Record<string, FileSetting> = {};
   const put = (name: string, key: string, value: unknown): void => {
+    // A value that cannot be stored is replaced by its text for messages; the checks refuse it.
     settings[name] = {
       value: isStorable(value) ? value : shown(value),
       path: `${key} in ${toml.file}`,
@@ -64,7 +71,7 @@ function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSett
     };
   };
   for (const [field, value] of toml.values) {
-    // A runtime has no key, but a table. Messages name the usual one.
+    // No key sets the runtime: a table's name does. Messages name the table that is usual.
     const key =
       field === "runtime"
         ? "runtime.custom"
@@ -77,7 +84,7 @@ function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSett
   if (shellCommands !== undefined) put("shellCommands", "deployment.shell_commands", shellCommands);
   if (toml.groups !== undefined) put("dependencies.groups", "dependencies.groups", toml.groups);
   for (const kind of packageKinds) {
-    // When the file names a path for a kind, the table of that kind is missing or empty.
+    // When the file names a path for a kind, the file's table for that kind is missing or empty.
     const value = toml.paths[kind] ?? toml.packages[kind];
     if (value !== undefined) put(`dependencies.${kind}`, `dependencies.${kind}`, value);
   }

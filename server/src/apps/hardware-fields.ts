@@ -22,7 +22,7 @@ export type HardwareWish = Partial<Pick<AppSettings, (typeof hardwareFields)[num
 
 /**
  * Returns a sentence that says why no replica with these settings could ever start here; null when
- * one could. `advised` is the person who reads it, and whom it tells what to do.
+ * one could. `advised` is who reads the sentence: it tells that person what to do.
  */
 export type WhyNever = (wanted: HardwareWish, advised: Advised) => string | null;
 

@@ -11,6 +11,7 @@ import { useCases } from "./use-cases.ts";
 
 type Parts = Foundation & {
   readonly receiver: BuildReceiver;
+  /** Called when a person owns a new project; see `ProjectList`. */
   readonly personChanged: (personId: string) => void;
   readonly whyNever: WhyNever;
   readonly isThere: IsThere;
@@ -18,9 +19,12 @@ type Parts = Foundation & {
   readonly onRemoved: () => void;
 };
 
+/** What the operator has set for this area. The contract has the type of an app's settings. */
 type AppSettings = {
+  /** Allowed values of the field provider. */
   readonly providers: readonly string[];
   readonly gitHosts: GitHosts;
+  /** The maximum number of projects that one person may own. */
   readonly projectsPerPerson: number;
 };
 

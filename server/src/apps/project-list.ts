@@ -61,12 +61,12 @@ export class ProjectList {
     return isProject(this.#db, projectId);
   }
 
-  /** The caller's own projects, or all for an operator, oldest first. */
+  /** The caller's own projects, or all projects if the caller is an operator, oldest first. */
   async of(caller: Caller): Promise<ProjectView[]> {
     return (await this.#rowsOf(caller)).map((row) => viewOf(row, caller));
   }
 
-  /** One project that the caller may see. */
+  /** One project. Whether the caller may see it was checked before. */
   async get(projectId: ProjectId, caller: Caller): Promise<ProjectView> {
     const row = await findProject(this.#db, projectId);
     if (row === null) throw noSuchProject();
@@ -107,8 +107,8 @@ export class ProjectList {
   }
 
   /**
-   * Deletes a project, its apps as `AppLifecycle.delete` does, and its members, invitations, tokens
-   * and secrets.
+   * Deletes a project, its members, invitations, tokens and secrets, and its apps; an app is
+   * deleted as `AppLifecycle.delete` does it.
    */
   async delete(deletion: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
     const { id: projectId, by } = deletion;

@@ -42,6 +42,7 @@ function shownList(values: readonly unknown[]): string {
   if (values.length > 8 || values.some((value) => typeof value === "object" && value !== null)) {
     return `a list of ${values.length}`;
   }
+  // Three values of the maximum length fit, or more that are shorter.
   const text = `[${values.map(shown).join(", ")}]`;
   return text.length > 3 * shownMax ? `a list of ${values.length}` : text;
 }

@@ -6,8 +6,8 @@ import { notify } from "#store/notify.ts";
 import type { Tables } from "#store/tables.ts";
 
 /**
- * A release. `share` is the percentage of the app's calls that the release in roll-out is to get;
- * null: no roll-out is under way.
+ * A release. During a roll-out, `share` is the percentage of the app's calls that the release which
+ * is being rolled out is to get, whichever release the row has; null: no roll-out is under way.
  */
 export type ReleaseRow = Awaited<ReturnType<typeof readReleases>>[number];
 
@@ -20,8 +20,8 @@ export type ReleaseEnd = {
 
 /**
  * Makes a release live, so that it takes all of the app's calls. Ends the release that was live
- * before, and the roll-out under way: as finished if it was of this release, else as replaced. The
- * caller holds the lock on the app's row.
+ * before. Also ends the roll-out under way: as finished if it rolled out this release, else as
+ * replaced. The caller holds the lock on the app's row.
  */
 export async function makeLive(
   tx: Tx,
@@ -54,6 +54,8 @@ export async function makeLive(
     })
     .where("id", "=", releaseId)
     .execute();
+  // The release itself is live by now, so this ends only another one that is being rolled out. If
+  // it is replaced, it never had all calls.
   await endRolledOut(tx, appId, endOfOther.state === "replaced" ? unfinished : endOfOther);
   const isOfRelease = sql<boolean>`release_id = ${releaseId}`;
   await sql`
@@ -65,13 +67,19 @@ export async function makeLive(
   await notify(tx, "apps", appId);
 }
 
-/** The end of a release that never had all calls: a rollback returns to it only by its number. */
+/**
+ * How a release ends that never had all calls. A rollback returns to such a release only if the
+ * request names its number.
+ */
 const unfinished: ReleaseEnd = {
   state: "taken_back",
   reason: "A newer release took its place before it had all calls.",
 };
 
-/** Ends the release that is being rolled out. The caller holds the lock on the app's row. */
+/**
+ * Ends the release that is being rolled out, by default because a newer one takes its place. The
+ * caller holds the lock on the app's row.
+ */
 export async function endRolledOut(
   tx: Tx,
   appId: AppId,
@@ -85,7 +93,10 @@ export async function endRolledOut(
     .execute();
 }
 
-/** Releases of an app with numbers below `before`, newest first, at most `limit`. No locks. */
+/**
+ * Releases of an app, newest first, at most `limit`: with numbers below `before`, or any if that is
+ * null. No locks.
+ */
 export async function readReleases(
   db: Db,
   {

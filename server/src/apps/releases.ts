@@ -18,7 +18,8 @@ import { releaseSettings } from "./stored-settings.ts";
 const tokens = numberTokens("releases");
 
 /**
- * Tells whether an artifact still exists; false when somebody has removed it. May ask the backend.
+ * Tells whether an artifact still exists: somebody may have removed it without the platform. May
+ * ask the backend.
  */
 export type IsThere = (artifact: releases.Built) => Promise<boolean>;
 
@@ -73,8 +74,8 @@ export class Releases {
     app: AppKey,
     { number, by }: { readonly number: number | null; readonly by: By },
   ): Promise<releases.ReleaseRow> {
-    // Read before the app is locked, since asking for the artifact may take a while. Nothing of it
-    // may have changed when the lock is held.
+    // All this is read before the app is locked, since asking for the artifact may take a while.
+    // When the lock is held, the transaction checks that the live release is still the same.
     const seen = await store.readLiveRelease(this.#db, app);
     const numberBefore = number ?? (await this.#earlierThan(app, seen?.number));
     const missingNumber = await this.#missingOf(app.appId, numberBefore);
@@ -84,8 +85,8 @@ export class Releases {
       if (seen === undefined || current?.id !== seen.id || current.rolling !== seen.rolling)
         throw changedMeanwhile();
       const rollOut = await lockRollOut(tx, app);
-      // Going back to the live release during a roll-out means to take the roll-out back. Without a
-      // number, that is what a rollback does then.
+      // During a roll-out, a rollback to the live release takes the roll-out back. A rollback
+      // without a number does the same.
       const isToLive = number === null || number === seen.number;
       const isTakenBack = rollOut !== null && rollOut !== undefined && isToLive;
       const target = isTakenBack
@@ -107,12 +108,15 @@ export class Releases {
       await this.#builds.endPushes(tx, { appId: app.appId, reason, isRunningSuperseded: true });
       const changes = { release: { old: from, new: target.number } };
       await recordOfApp(tx, { ...app, name: row.name, action: "app.rollback", by, changes });
-      // As the row will be after the commit.
+      // The release is returned as its row will be after the commit.
       return { ...target, state: "live", end_reason: null, ended_at: null, share: null };
     });
   }
 
-  /** The number of the release to go back to by default; null: there is none. */
+  /**
+   * The number of the release to go back to by default, with `number` being that of the live
+   * release, if one is live. Null: there is none to go back to.
+   */
   async #earlierThan({ appId }: AppKey, number: number | undefined): Promise<number | null> {
     if (number === undefined) return null;
     return await this.#db

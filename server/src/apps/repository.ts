@@ -109,14 +109,14 @@ function namesIn(path: string): readonly string[] {
 }
 
 /**
- * Removes the template's folders, so that owner and repository remain. They may be missing:
- * addresses of ssh often have no folders where addresses of the web have some.
+ * Removes the template's folders, so that owner and repository remain. The address may lack the
+ * folders: addresses of ssh often have none where addresses of the web have some.
  */
 function withoutTemplate(parts: readonly string[], template: string): readonly string[] {
   const folders = foldersOf(template);
   const rest = beginsWith(parts, folders) ? parts.slice(folders.length) : parts;
   const middle = middleOf(template);
-  // The name of the repository is last, and the middle comes before it.
+  // The name of the repository is last, the middle comes before it, and the rest is the owner.
   const owner = rest.slice(0, -1 - middle.length);
   const hasMiddle = owner.length > 0 && beginsWith(rest.slice(owner.length), middle);
   return hasMiddle ? [...owner, ...rest.slice(-1)] : rest;
@@ -126,7 +126,10 @@ function beginsWith(parts: readonly string[], folders: readonly string[]): boole
   return folders.every((folder, index) => parts[index] === folder);
 }
 
-/** Takes the text apart. `credentials`: it has a user other than `git`, perhaps with a password. */
+/**
+ * Takes the text apart. `credentials`: the text has a user other than `git`, perhaps with a
+ * password.
+ */
 function parseText(text: string): ParsedText | "credentials" | null {
   const [, scheme = "", user, host = "", path = ""] = urlForm.exec(text) ?? [];
   if (scheme !== "") {
@@ -161,11 +164,13 @@ function templateOf(
   );
   const isSsh = scheme === "ssh";
   const onSameHost = templates.filter((template) => hostOfTemplate(template) === host);
+  // Ports are ignored if the address or the template is one of ssh.
   const comparable = templates.filter((template) => isSsh || template.startsWith("ssh:"));
   const onSameName = comparable.filter(
     (template) => withoutPort(hostOfTemplate(template)) === withoutPort(host),
   );
   const onHost = onSameHost.length > 0 ? onSameHost : onSameName;
+  // The template with the most folders comes first.
   const byFolders = onHost.toSorted(
     (one, other) => foldersOf(other).length - foldersOf(one).length,
   );

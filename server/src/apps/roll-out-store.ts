@@ -1,5 +1,5 @@
-// Queries on roll-outs, one row for each app: the latest. Every change of a roll-out holds the lock
-// on the app's row, so that changes happen one after the other.
+// Queries on roll-outs. An app has at most one row, that of its latest roll-out. Every change of a
+// roll-out holds the lock on the app's row, so that changes happen one after the other.
 import { sql } from "kysely";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import { putRows, type Db, type Tx } from "#store/database.ts";
@@ -13,10 +13,10 @@ export type CurrentRollOut = NonNullable<Awaited<ReturnType<typeof lockRollOut>>
 /** The latest roll-out of an app, with the numbers of its releases. */
 export type RollOutRow = NonNullable<Awaited<ReturnType<typeof readRollOut>>>;
 
-/** The share of the first step, and by how much each further one grows, in percent. */
+/** The share of the first step, and by how much each further step increases it, in percent. */
 export const stepShare = 20;
 
-/** The duration of one of the five steps. */
+/** The duration of one step in milliseconds: each step takes `stepShare` percent of the time. */
 export function stepMs(durationSeconds: number): number {
   return (durationSeconds * 1000 * stepShare) / 100;
 }
@@ -139,7 +139,7 @@ export async function takeBackRollOut(
 
 /**
  * Pauses a roll-out under way; does nothing when there is none. The caller holds the lock on the
- * app's row.
+ * app's row, and notifies that the app has changed.
  */
 export async function pauseRollOut(tx: Tx, appId: AppId): Promise<void> {
   await tx

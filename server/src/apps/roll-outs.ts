@@ -13,6 +13,7 @@ import type { Foundation } from "#store/foundation.ts";
 /** The orders that a person can give for a roll-out. */
 export type RollOutOrder = "pause" | "resume" | "finish" | "cancel";
 
+/** Why the new release ended, when a person has cancelled its roll-out. */
 const takenBackReason = "Its roll-out was rolled back.";
 
 /** Roll-outs of apps. */
@@ -60,8 +61,8 @@ const actions = {
 } as const satisfies Record<RollOutOrder, AuditAction>;
 
 /**
- * Ends a roll-out after its last step, or before it when a person asks for that: the new release
- * takes all calls. The caller holds the lock on the app's row.
+ * Ends a roll-out after its last step, or earlier by the order of a person: the new release takes
+ * all calls. The caller holds the lock on the app's row.
  */
 export async function finishRollOut(
   tx: Tx,
@@ -113,6 +114,7 @@ async function carryOut(
         const message = `The app ${shownAppId(appId)} is stopped, and without calls its releases cannot be compared: start it first (POST …/apps/{app}/start).`;
         throw new Fault("conflict", message);
       }
+      // A paused roll-out always has the rest of its step, which the type does not know.
       const endsAt = new Date(nowMs + (stepLeftMs ?? store.stepMs(durationSeconds)));
       return await store.moveRollOut(tx, appId, {
         state: "running",

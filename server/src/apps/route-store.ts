@@ -11,14 +11,17 @@ import { appsWithBuilds } from "./app-store.ts";
  */
 export type RouteRow = Awaited<ReturnType<typeof readRoutes>>[number];
 
-/** Selects the apps to read; `everything` overrides the rest. */
+/**
+ * Selects the apps to read: those with these ids, and those that have these builds. `everything`
+ * selects all apps, whatever ids are given.
+ */
 export type RouteSelection = {
   readonly everything: boolean;
   readonly appIds: readonly AppId[];
   readonly buildIds: readonly BuildId[];
 };
 
-/** Reads the routes of all apps, or of those selected by app or build id. No order, no locks. */
+/** Reads the routes of the selected apps that are not deleted. No order, no locks. */
 export async function readRoutes(db: Db, selection: RouteSelection) {
   let query = appsWithBuilds(db)
     .select([

@@ -18,8 +18,8 @@ export type AppRoute = {
   readonly projectId: ProjectId;
   readonly appName: string;
   /**
-   * The setting of the live release; before the first release, the setting in the request, or else
-   * that of the latest build.
+   * Whether calls need no token, as the settings of the live release say; without a release that
+   * can be read, as the request says, or else the settings of the latest build.
    */
   readonly disableAuth: boolean;
   /**
@@ -27,7 +27,7 @@ export type AppRoute = {
    * release, or no such page may.
    */
   readonly cors?: CorsSettings;
-  /** How often a restart of its replicas was requested. */
+  /** How often a restart of the app's replicas was requested. */
   readonly restarts: number;
   /** A person has stopped the app; absent: nobody has. */
   readonly isStopped?: boolean;
@@ -88,7 +88,7 @@ export class Routes {
   readonly #byAppId = new Map<AppId, AppRoute>();
   readonly #listeners = new Set<Listener>();
   readonly #unlisten: (() => void)[] = [];
-  /** What notifications have named, and no read has taken yet. */
+  /** What notifications and failed reads have named, and no read has taken yet. */
   readonly #pending = { everything: false, appIds: new Set<AppId>(), buildIds: new Set<BuildId>() };
   /**
    * By app, the number of the read that produced its entry: an older read that ends later must not
@@ -171,7 +171,7 @@ export class Routes {
   }
 
   #readLater(payload: string | null, ids: Set<AppId> | Set<BuildId>): void {
-    // Notifications may have been lost.
+    // Without a payload, notifications may have been lost.
     if (payload === null) this.#pending.everything = true;
     // The payload is an id of the type that the set has.
     else ids.add(payload as AppId & BuildId);
@@ -224,7 +224,8 @@ export class Routes {
     try {
       const routes = (await readRoutes(this.#options.db, selection)).map(toRoute);
       const existing = new Set(routes.map((route) => route.appId));
-      // Apps that the table has, or that were asked for, and that were not found are gone.
+      // An app is expected if the table has it, or if it was asked for. An expected app that was
+      // not found is gone.
       const expected = selection.everything ? [...this.#byAppId.keys()] : selection.appIds;
       for (const appId of expected) {
         if (!existing.has(appId)) this.#put(appId, undefined, readNumber);
@@ -242,6 +243,7 @@ export class Routes {
     this.#removed.clear();
   }
 
+  /** Puts what a read has found into the table; `route` undefined: the app is gone. */
   #put(appId: AppId, route: AppRoute | undefined, readNumber: number): void {
     if ((this.#readNumbers.get(appId) ?? 0) > readNumber) return;
     const before = this.#byAppId.get(appId);
@@ -271,7 +273,7 @@ function toRoute(row: RouteRow): AppRoute {
   const live = releaseOf(row);
   const hasRelease = live !== null && !(live instanceof Fault);
   const cors = hasRelease ? undefined : corsBeforeRelease(row.request, row.latest_settings);
-  // Before the first release, the setting in the request counts, or else that of the latest build.
+  // Without a release that can be read, the request's setting counts, else the latest build's.
   const { disableAuth: requested = null } = row.request as { readonly disableAuth?: unknown };
   const latestBuilt = row.latest_settings as { readonly disableAuth?: unknown } | null;
   return Object.freeze({
@@ -306,8 +308,8 @@ function rollOutOf(row: RouteRow): RouteRollOut | null {
 }
 
 /**
- * The release of these columns; null when they name none. Settings that cannot be read are a
- * returned fault: one app must not prevent the others from loading.
+ * The release that the columns of a row describe; null when they describe none. When its settings
+ * cannot be read, the fault is returned, not thrown: one app must not prevent others from loading.
  */
 function releaseOf(
   row: Pick<

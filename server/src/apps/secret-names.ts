@@ -1,6 +1,6 @@
 // Checks the name of a secret, which is an environment variable of its app. Names that break every
 // app are refused. Other names with an effect are allowed, and the person who sets such a secret
-// learns what it does. Pure.
+// learns what the name does. Pure.
 
 /** The refused names, with the harm that each would do, and what to do instead. */
 const refusals = new Map([

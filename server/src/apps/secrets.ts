@@ -15,6 +15,7 @@ import * as store from "./secret-store.ts";
 
 /** The maximum number of secrets of a project or of an app: all are in a replica's environment. */
 const secretsMax = 1000;
+/** The form of a name. Not every name is a shell variable; see `secretNameWarning`. */
 const nameForm = /^[A-Za-z0-9_.-]{1,253}$/;
 /** The maximum length of a value, in characters: more than chains of certificates need. */
 const valueLengthMax = 65_536;
@@ -150,7 +151,7 @@ export class Secrets {
         action: "secrets.update",
         by,
         resource: resourceOf(scope),
-        // No secret can have this name, since it has a space and parentheses.
+        // The entry for the restarts cannot collide with a secret: no name of one has a space.
         changes: restarts ? { ...changes, "(restarted apps)": { new: apps.length } } : changes,
       });
       return { changed: changed.size, restarted: apps.length, warnings };
@@ -166,7 +167,7 @@ export class Secrets {
     const opened = rows.map(({ project_id: projectId, app_id, ...row }) =>
       this.#open({ projectId, appId: app_id }, [row]),
     );
-    // The rows of the project come first, so an app's secret of the same name replaces them.
+    // The project's secrets come first, so the app's own secrets replace those of the same names.
     return Object.fromEntries(opened.flatMap((secrets) => [...secrets]));
   }
 

@@ -23,7 +23,7 @@ export type ChangeableApp = Pick<
   } | null;
 };
 
-/** The release of `apps` that is being rolled out, or else the one that takes the calls. */
+/** In a query of `apps`: the app's release that is being rolled out, or else its live release. */
 const newestServed = sql<ReleaseId>`coalesce(
   (select release_id from roll_outs where roll_outs.app_id = apps.id and ended_at is null), apps.live_release_id)`;
 
@@ -113,7 +113,9 @@ export async function writeSettings(
     .execute();
 }
 
-/** Forgets that push events have arrived: the branch is polled again until the next one arrives. */
+/**
+ * Forgets that push events have arrived: the branch is polled again until the next event arrives.
+ */
 export async function forgetHookEvents(tx: Tx, appId: AppId): Promise<void> {
   await tx
     .updateTable("git_hooks")

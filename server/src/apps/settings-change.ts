@@ -16,8 +16,8 @@ import {
 } from "./settings.ts";
 
 /**
- * What a change requires. `live`: nothing; `replica`: a release with other settings for new
- * replicas; `build`: a build. Null: nothing changes.
+ * What a change requires. `live`: nothing, since it takes effect at once; `replica`: a release with
+ * other settings for new replicas; `build`: a build. Null: nothing changes.
  */
 export type Need = "live" | "replica" | "build" | null;
 
@@ -32,7 +32,10 @@ export type ChangeInput = {
   readonly change: ChangeRequest;
   /** The release that is being rolled out, or else the live one; null: none takes calls yet. */
   readonly release: ReleaseSettings | null;
-  /** True while a build is under way: it uses the settings of its start, not the changed ones. */
+  /**
+   * True while a build is under way. Such a build uses the settings that the app had when the build
+   * began, not the changed ones.
+   */
   readonly isBuilding: boolean;
   readonly providers: readonly string[];
 };
@@ -49,8 +52,8 @@ export type DecidedChange = {
 };
 
 /**
- * Throws `Fault("malformed")` when nothing is to be changed, `Fault("invalid")` for a value that is
- * not allowed.
+ * Decides a change. Throws `Fault("malformed")` when nothing is to be changed, `Fault("invalid")`
+ * for a value that is not allowed.
  */
 export function decideChange(input: ChangeInput): DecidedChange {
   const { change, configToml: before, release } = input;
@@ -63,7 +66,7 @@ export function decideChange(input: ChangeInput): DecidedChange {
     );
   }
   checkFixed(input);
-  // The name may have been in a config_toml that this change removes.
+  // The request gets the name, which may have been only in a config_toml that this change removes.
   const request = withoutNulls({ ...input.request, ...fields, name: input.name });
   const changedFields = fieldNames.filter(
     (name) => name !== "name" && !isDeepStrictEqual(request[name], input.request[name]),
@@ -90,7 +93,8 @@ export function settingsOfRelease(
   const changing = settingNames.filter((name) => !requires(name, "build"));
   const settings = Object.fromEntries(changing.map((name) => [name, desired.settings[name]]));
   const origins = Object.fromEntries(changing.map((name) => [name, desired.origins[name]]));
-  // A setting that needs no build has the new value and its origin; the others keep theirs.
+  // A setting that needs no build gets the new value and its origin; the others keep theirs. Where
+  // the release has no origin for a setting, the new origin stays.
   return {
     settings: { ...release.settings, ...settings },
     origins: { ...desired.origins, ...release.origins, ...origins },
@@ -110,6 +114,7 @@ export function knownProviders(
   return [...providers, ...(typeof provider === "string" ? [provider] : [])];
 }
 
+/** Throws `Fault("invalid")` for a new name, and for a change that removes the repository. */
 function checkFixed({ name, change: { fields } }: ChangeInput): void {
   const newName = fields["name"];
   if (newName !== undefined && newName !== name) {
@@ -150,6 +155,7 @@ function needOf(
   if (changed.length === 0) return null;
   const isChanged = (kind: "replica" | "build"): boolean =>
     changed.some((name) => requires(name, kind));
+  // Without a release, a build uses the changed settings, whatever they would need otherwise.
   if (release === null) {
     const isOnlyLive = !isChanged("build") && !isChanged("replica");
     return isOnlyLive ? "live" : "build";
@@ -160,9 +166,10 @@ function needOf(
       (name) =>
         requires(name, kind) && !isDeepStrictEqual(desired.settings[name], release.settings[name]),
     );
-  // The settings do not show what these two change.
+  // `settings` does not show all that config_toml and dockerAuth change.
   const isHidden = changed.includes("config_toml") || changed.includes("dockerAuth");
-  // A build under way uses the settings of its start, so equal values do not mean that it has them.
+  // A build under way uses the settings of its start. Even if the release has the desired values,
+  // that build may have others.
   const mayDiffer = (kind: "replica" | "build"): boolean => isBuilding || differs(kind);
   if (isChanged("build") && (isHidden || mayDiffer("build"))) return "build";
   if (isChanged("replica") && mayDiffer("replica")) return "replica";

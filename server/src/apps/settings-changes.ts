@@ -44,7 +44,7 @@ type RequestedChange = AppKey & {
   readonly body: unknown;
   readonly isDryRun: boolean;
   readonly by: By;
-  /** Called before something is started; may throw. */
+  /** Called before a build is added; throws when no build may be added now. */
   readonly admit: () => void;
 };
 
@@ -53,7 +53,7 @@ type Options = Pick<Foundation, "db" | "sealer"> & {
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
   readonly whyNever: WhyNever;
-  /** Called after the commit. */
+  /** Called when a change has been committed. */
   readonly refreshRoute: (appId: AppId) => Promise<void>;
   readonly gitHosts: GitHosts;
 };
@@ -67,9 +67,9 @@ export class SettingsChanges {
   }
 
   /**
-   * Throws `Fault("not_found" | "malformed" | "invalid" | "not_usable")`, or `Fault("conflict")`
-   * when another change came first. A dry run changes nothing, and returns what the change would
-   * do.
+   * Changes the settings of an app. Throws `Fault("not_found" | "malformed" | "invalid" |
+   * "not_usable")`, or `Fault("conflict")` when another change came first. A dry run changes
+   * nothing, and returns what the change would do.
    */
   async change(requested: RequestedChange): Promise<ChangedApp> {
     const { projectId, appId } = requested;
@@ -103,7 +103,7 @@ export class SettingsChanges {
     const decided = decideChange({ ...app, change, release, providers: this.#options.providers });
     const needsCheck = hasHardware(decided.changed) && decided.next !== null;
     const refusal = needsCheck ? this.#options.whyNever(decided.next.settings, "owner") : null;
-    // If this were accepted, every later build would fail.
+    // If hardware that can never be had were accepted, every later build would fail.
     if (refusal !== null) throw new Fault("invalid", refusal);
     return decided;
   }
@@ -150,7 +150,8 @@ export class SettingsChanges {
     }
     if (decided.need !== "build") return null;
     // Builds the code of the newest release that takes calls: a change of settings deploys no newer
-    // code, and none that was rolled back.
+    // code, and none that was rolled back. Only another repository or branch means other code: its
+    // newest commit.
     const isRepositoryChanged =
       decided.changed.includes("gitRepo") || decided.changed.includes("gitBranch");
     const source = isRepositoryChanged ? null : app.release;
@@ -182,7 +183,7 @@ function changedMeanwhile(): Fault {
   );
 }
 
-/** The changes for the audit log. It does not have the earlier credentials, which stay sealed. */
+/** The changes for the audit log, without the earlier registry credentials, which stay sealed. */
 function changesOf(update: {
   readonly app: ChangeableApp;
   readonly change: ChangeRequest;

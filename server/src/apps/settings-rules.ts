@@ -12,6 +12,7 @@ export type GivenSetting = {
   readonly value: unknown;
   /** The field or the path, as sentences name it. */
   readonly path: string;
+  /** True for a field of the body. */
   readonly isBody: boolean;
 };
 
@@ -65,7 +66,8 @@ function checkScaling(settings: AppSettings, { source, isComplete }: RulesContex
       `${targetPath} is ${settings.scalingTarget}, but must be a percentage of at most 100 for the metric ${metric}.`,
     );
   }
-  // These two are not the default, so a source has set the metric. It must bring the minimum, too.
+  // Neither of these two metrics is the default, so the metric has been set somewhere. Whoever sets
+  // it must also set the minimum.
   if (metric !== "cpu_utilization" && metric !== "memory_utilization") return;
   if (settings.minReplicaCount < 1) {
     throw new Fault(
@@ -114,6 +116,7 @@ function checkFamily(compute: readonly ComputeType[]): void {
 
 function checkGpuCount(settings: AppSettings, { source }: RulesContext): CheckedSettings {
   const gpuCount = source("gpuCount");
+  // All types are of one family, as `checkFamily` requires.
   const isCpu = settings.compute[0] === "CPU";
   if (isCpu && settings.gpuCount > 0) {
     const warning = `${gpuCount?.path ?? "gpuCount"} is ${settings.gpuCount} and has no effect: the app runs on CPU.`;
@@ -137,7 +140,7 @@ function checkRuntime(settings: AppSettings, context: RulesContext): CheckedSett
 /** Checks an app that brings its own server. */
 function checkCustom(settings: AppSettings, { source }: RulesContext): CheckedSettings {
   if (settings.entrypoint.length === 0 && settings.dockerfilePath === null) {
-    // Any other path is that of a table or a Dockerfile, which stands for the value "custom".
+    // A path other than "runtime" is that of a table or a Dockerfile, which means "custom".
     const path = source("runtime")?.path ?? "runtime";
     const given = path === "runtime" ? 'runtime is "custom"' : path;
     throw new Fault(
@@ -203,7 +206,7 @@ function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext
   return { settings: { ...settings, ...unset }, warnings };
 }
 
-/** Whether the value is the same as none: null, false, or an empty text or list. */
+/** Whether a value says no more than an absent one: null, false, or an empty text or list. */
 function isUnset(value: AppSettings[(typeof customOnly)[number]]): boolean {
   if (value === null || typeof value === "boolean") return value !== true;
   return value.length === 0;

@@ -51,15 +51,20 @@ export type SourceSettings = Pick<AppSettings, "gitRepo" | "gitBranch" | "gitPat
 /** The settings known so far; the rest get defaults. */
 export type GivenSettings = Partial<AppSettings> & { readonly name: string };
 
-/** Throws `Fault("invalid")` with the field, the given value and the allowed values. */
+/**
+ * Resolves the settings. Throws `Fault("invalid")` with the field, the given value and the allowed
+ * values.
+ */
 export function resolveSettings(input: SettingsInput): ResolvedSettings {
   const { body, providers, settled } = input;
-  // `files` has the values of both files, `repository` all those of the repository's file.
+  // `files` has the values of both files. `repository` has all values of the repository's file,
+  // including those that config_toml overrides.
   const { files, repository, warnings } = readFiles(input);
   const isComplete = input.repositoryToml !== undefined;
   const resolved = settled
     ? settledSettings(settled, { body, files })
     : resolveFiles({ body, files, isComplete, providers });
+  // A rebuild interprets nothing again, so it has nothing to warn of.
   return {
     ...resolved,
     files,
@@ -87,6 +92,7 @@ export function resolveFiles(input: ReadLayers): Omit<ResolvedSettings, "files">
   };
 }
 
+/** The settings of an earlier build, unchanged, with the origins that the sources give now. */
 function settledSettings(settings: AppSettings, layers: Layers): Omit<ResolvedSettings, "files"> {
   const givenValues = new GivenValues({ ...layers, providers: [] });
   const isPythonVersionGiven = givenValues.source("pythonVersion") !== undefined;
@@ -122,7 +128,7 @@ export function liveSettings(
     const isAllowed =
       source === undefined || fieldSchema(appFields[name]).safeParse(source.value).success;
     // A default that the build found out, such as the branch, must not be replaced. Without stored
-    // origins, any value may be one.
+    // origins, any value may be such a default.
     const mayBeDefault = release.origins === null || release.origins[name] === "default";
     const keepsOwnValue = source === undefined && mayBeDefault;
     if (keepsOwnValue || !isAllowed) continue;
@@ -170,7 +176,7 @@ function overridden(repository: FileSettings, layers: Layers): string[] {
   return warnings;
 }
 
-/** The location of an app's files, which only its request sets. Throws `Fault("invalid")`. */
+/** The location of an app's files, which no TOML file can set. Throws `Fault("invalid")`. */
 export function requestedSource(body: SettingsInput["body"]): SourceSettings {
   const givenValues = new GivenValues({ body, files: {}, providers: [] });
   const { gitBranch, gitPath } = appFields;
@@ -236,6 +242,7 @@ class GivenValues {
     if (source === undefined) return undefined;
     const row = appFields[name];
     const value = source.isBody ? source.value : tolerated(name, source.value);
+    // The operator's configuration has the allowed providers, so no schema can check them.
     const isProvider = typeof value === "string" && this.#input.providers.includes(value);
     const isKnown = name !== "provider" || isProvider;
     if (!isKnown || !fieldSchema(row).safeParse(value).success) {
@@ -281,6 +288,7 @@ function tolerated(field: FieldName, value: unknown): unknown {
   return value;
 }
 
+/** All settings in their stored form, before the rules across fields are checked. */
 function assemble(givenValues: GivenValues): AppSettings {
   const values = givenValues.all();
   return withDefaults({
@@ -319,8 +327,8 @@ export function withDefaults(settings: GivenSettings): AppSettings {
     ...tableDefaults,
     gpuCount: isCpu ? 0 : 1,
     replicaConcurrency,
-    // With a small limit, calls fill one replica after another, so that the others may go idle;
-    // with a large one, calls are spread.
+    // With a limit of 3 or less, calls fill one replica after another, so that the others may go
+    // idle; with a larger limit, calls are spread.
     loadBalancingAlgorithm: replicaConcurrency <= 3 ? "first-available" : "round-robin",
     preBuildCommands: [],
     shellCommands: [],
@@ -364,15 +372,18 @@ function pythonVersion(written: string, givenValues: GivenValues): string {
  * shell would.
  */
 function entrypoint(written: readonly string[], givenValues: GivenValues): readonly string[] {
-  const [only] = written;
-  if (written.length !== 1 || only === undefined) return written;
-  const words = shellWords(only);
+  const [first] = written;
+  if (written.length !== 1 || first === undefined) return written;
+  const words = shellWords(first);
   if (words !== null) return words;
   const field = givenValues.source("entrypoint")?.path ?? "entrypoint";
   throw refused({ field, given: written, allowed: "a command whose quotes are closed" });
 }
 
-/** The packages of each kind, or the file that lists them; and the groups of pyproject.toml. */
+/**
+ * For each kind, the packages or the path of the file that lists them; also the groups of
+ * pyproject.toml.
+ */
 function dependencies(givenValues: GivenValues): AppSettings["dependencies"] {
   const groups = (givenValues.ofFile("dependencies.groups") ?? []) as readonly string[];
   const paths: { pip?: string; apt?: string; conda?: string } = {};

@@ -13,13 +13,14 @@ export function shellWords(line: string): string[] | null {
     // A backslash with CR and LF has three characters. Between single quotes it stays as it is.
     const lineEnd = quote === "'" ? null : /^\\\r?\n/.exec(line.slice(index, index + 3));
     if (lineEnd !== null) {
+      // The loop itself skips the last character.
       index += lineEnd[0].length - 1;
       continue;
     }
     const char = line.charAt(index);
     if (quote !== undefined) {
-      // Between double quotes, a backslash escapes only these four characters.
       if (char === quote) quote = undefined;
+      // Between double quotes, a backslash escapes only these four characters.
       else if (char === "\\" && quote === '"' && /["\\$`]/.test(line.charAt(index + 1))) {
         index++;
         word += line.charAt(index);

@@ -25,8 +25,8 @@ export type ShownSettings = {
 };
 
 /**
- * Throws `Fault("invalid")` when the app has no release yet, and this version does not allow its
- * request.
+ * The settings to show. Throws `Fault("invalid")` when the app has no release yet, and this version
+ * of the platform does not allow what its request has set.
  */
 export function shownSettings(app: {
   readonly request: Readonly<Record<string, unknown>>;

@@ -96,7 +96,10 @@ const scalars = { text: z.string(), boolean: z.boolean(), number: z.number(), in
 const packages = z.record(z.string(), z.string());
 const path = z.string().optional();
 
-/** As in `GivenSettings`, all but the name may be missing. The cast adds the types of the table. */
+/**
+ * As in `GivenSettings`, all but the name may be missing. The cast adds the types of the fields,
+ * which `Object.fromEntries` does not keep.
+ */
 const schema = z.object({
   ...Object.fromEntries(
     contract.settingNames.map((name) => [name, storedValue(appFields[name]).optional()]),

@@ -9,7 +9,7 @@ export type CheckedSetting = {
   /** A field, or one of `fileSettingNames`. */
   readonly name: string;
   readonly value: unknown;
-  /** Why a build would refuse it; null: it would not. */
+  /** Why a build would refuse the setting; null: a build would take it. */
   readonly problem: string | null;
 };
 
@@ -31,7 +31,8 @@ export function checkToml(
   const read = attempt(() => readFiles({ configToml: null, repositoryToml }));
   if (!read.ok) return { settings: [], warnings: [], problem: read.problem };
   const { files, warnings } = read.value;
-  // An app needs a name. Where the file has none, the request for the new app will bring one.
+  // An app needs a name. Where the file has none, the request for the new app will bring one; here
+  // any name will do.
   const resolve = (part: FileSettings, isComplete: boolean) =>
     attempt(() =>
       resolveFiles({
@@ -42,6 +43,7 @@ export function checkToml(
       }),
     );
   const settings = Object.entries(files).map(([name, file]) => {
+    // As the part is not complete, no rule misses the settings that are not in it.
     const result = resolve(withNeededSettings(name, files), false);
     return { name, value: file.value, problem: result.ok ? null : result.problem };
   });
@@ -53,7 +55,8 @@ export function checkToml(
 }
 
 /**
- * The setting alone, but `runtime` together with the settings that say how a custom runtime starts.
+ * The file's settings cut down to the named one. With `runtime`, the settings stay that say how a
+ * custom runtime starts.
  */
 function withNeededSettings(name: string, files: FileSettings): FileSettings {
   const names = name === "runtime" ? ["runtime", "entrypoint", "dockerfilePath"] : [name];

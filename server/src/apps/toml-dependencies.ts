@@ -10,6 +10,7 @@ export type PackageKind = (typeof packageKinds)[number];
 
 /** The maximum number of packages of one kind; no app needs as many. */
 const packagesMax = 2000;
+/** The maximum number of groups; no app needs as many. */
 const groupsMax = 50;
 /** The form of group names in Python's packaging standards. */
 const groupForm = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$/;
@@ -85,6 +86,7 @@ export function readGroups(path: string, value: unknown): readonly string[] {
  * repository.
  */
 export function readPath(path: string, value: unknown): string {
+  // The path of a Dockerfile has the same form.
   const { form, allowed } = appFields.dockerfilePath;
   if (typeof value === "string" && value !== "" && value.isWellFormed() && form.test(value))
     return value;

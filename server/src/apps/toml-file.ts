@@ -42,13 +42,16 @@ const fieldsByPath = new Map(
     .map((name): [string | null, FieldName] => [appFields[name].toml, name])
     .filter((entry): entry is [string, FieldName] => entry[0] !== null),
 );
-/** The paths of these keys by the name of the field in lower case, for hints. */
+/** The paths of the keys of fields, by the name of the field in lower case, for hints. */
 const pathsByField = new Map([...fieldsByPath].map(([path, name]) => [name.toLowerCase(), path]));
 const commandsByPath = new Map<string, CommandKind>([
   ["deployment.pre_build_commands", "preBuildCommands"],
   ["deployment.shell_commands", "shellCommands"],
 ]);
-/** Keys that select files for uploads; an app with a repository gets all files of its folder. */
+/**
+ * Keys without effect here that bring no warning: the client that uploads a folder selects its
+ * files by them.
+ */
 const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
 /** The table beside `cerebrium` for settings that other platforms with this format do not have. */
 const ownTable = "slipway";
@@ -62,7 +65,7 @@ const keyPaths = [
   "dependencies.pip",
   "runtime.cortex.any",
 ];
-/** The tables that `#enter` reads; `readRoot` reads the table `slipway` itself. */
+/** The tables that `#enter` reads. The table `slipway` is left out, since `readRoot` reads it. */
 const tables = [...new Set(keyPaths.flatMap((path) => tablesOf(path)))].filter(
   (path) => path !== ownTable,
 );
@@ -103,6 +106,7 @@ function parseToml(file: string, text: string): Table {
     );
   }
   try {
+    // Settings are only a few tables deep; the limit keeps the parser from running out of stack.
     return parse(text, { maxDepth: 100 });
   } catch (error) {
     const { at, reason } = tomlProblem(error);
@@ -126,7 +130,7 @@ class Reader {
   }
 
   get settings(): TomlSettings {
-    const more =
+    const omittedWarning =
       this.#omitted === 0 ? [] : [`${this.#file} has ${this.#omitted} more keys without effect.`];
     return {
       file: this.#file,
@@ -135,7 +139,7 @@ class Reader {
       packages: this.#packages,
       paths: this.#paths,
       ...(this.#groups === null ? {} : { groups: this.#groups }),
-      warnings: [...this.#warnings, ...more],
+      warnings: [...this.#warnings, ...omittedWarning],
     };
   }
 
@@ -151,6 +155,7 @@ class Reader {
     this.#refuseTwoForms();
   }
 
+  /** `prefix` is the path of the table; "" for the table `cerebrium`, which no path names. */
   #readTable(prefix: string, table: Table): void {
     for (const [key, value] of Object.entries(table))
       this.#readKey(prefix === "" ? key : `${prefix}.${key}`, value);
@@ -193,10 +198,12 @@ class Reader {
     }
   }
 
+  /** Reads a list of commands, or a single one. Leaves out empty ones. */
   #readCommands(path: string, value: unknown): readonly string[] {
     const list = typeof value === "string" ? [value] : value;
     const isCommand = (line: unknown): line is string =>
       typeof line === "string" && line.isWellFormed() && !line.includes("\0");
+    // No app has nearly as many commands as 1000.
     if (!Array.isArray(list) || list.length > 1000 || !list.every(isCommand)) {
       throw refused({
         field: `${path} in ${this.#file}`,
@@ -207,7 +214,7 @@ class Reader {
     return list.filter((line) => line.trim() !== "");
   }
 
-  /** Throws `Fault("invalid")` when packages of one kind are listed and named by a file, too. */
+  /** Throws `Fault("invalid")` if the file lists packages of one kind and names a file for them. */
   #refuseTwoForms(): void {
     for (const kind of packageKinds) {
       const isInline = Object.keys(this.#packages[kind] ?? {}).length > 0;

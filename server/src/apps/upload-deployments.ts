@@ -78,7 +78,7 @@ export class UploadDeployments {
   }
 
   /**
-   * Starts the deployment that `check` has returned. Throws `Fault("forbidden" | "conflict" |
+   * Starts a deployment whose fields `check` has returned. Throws `Fault("forbidden" | "conflict" |
    * "rate_limited")`.
    */
   async start(deployment: Deployment): Promise<StartedUpload> {
@@ -110,6 +110,7 @@ export class UploadDeployments {
     tx: Tx,
     { projectId, checked: { request, name }, by, fileRun }: Deployment,
   ): Promise<BuildInput> {
+    // Deleted apps of this name keep their ids, so the new app may need another one.
     const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
     const { fields, configToml } = request;
     const isNew = await store.insertApp(tx, {
@@ -139,8 +140,8 @@ export class UploadDeployments {
   }
 
   /**
-   * Settings that the API has set stay if the deployment leaves them out. An app with a repository
-   * keeps its stored config_toml: the uploaded one is only for this build.
+   * Updates an existing app. Settings that the API has set stay if the deployment leaves them out.
+   * An app with a repository keeps its stored config_toml: the uploaded one is only for this build.
    */
   async #update(tx: Tx, deployment: Deployment, appId: AppId): Promise<BuildInput> {
     const { projectId, checked, by, requires, fileRun } = deployment;
@@ -158,7 +159,7 @@ export class UploadDeployments {
     if (isChanged) requires("apps.update");
     const settings = { request, configToml: hasRepository ? app.config_toml : configToml };
     await writeSettings(tx, appId, { ...settings, dockerAuthSealed: sealed });
-    // Fields that repeat the stored values are not recorded as changes.
+    // When all fields repeat the stored values, none is recorded as a change.
     const changes = requestChanges({ ...checked.request, fields: isChanged ? fields : {} });
     const entry = { projectId, action: "build.create", by, changes } as const;
     await record(tx, { ...entry, resource: { type: "app", id: appId, name: checked.name } });
@@ -174,6 +175,7 @@ export class UploadDeployments {
   }
 }
 
+/** Throws `Fault("conflict")` unless the app runs files. */
 function refuseDeployed({
   name,
   runs_files: runsFiles,

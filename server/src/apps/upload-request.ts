@@ -1,5 +1,5 @@
-// Reads the body of a deployment by upload. Leaves out the fields whose values the app's TOML file
-// has anyway.
+// Reads the body of a deployment by upload. Leaves out the fields whose values the app would have
+// anyway, by its TOML file or by default.
 import { isDeepStrictEqual } from "node:util";
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
 import { appFields, type FieldName } from "@slipway/contract/app-fields.ts";

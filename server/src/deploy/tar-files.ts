@@ -1,6 +1,6 @@
-// Turns the tar of a file run into the zip of a deployment while it arrives. It accepts only files
-// and folders, in bounded numbers, with names that stay inside. `uploads.ts` calls it; the build
-// unpacks the zip with its own checks.
+// Turns the tar of a file run into the zip of a deployment while the tar arrives. Accepts only
+// files, in a bounded number, and folders, all with names that stay inside the app's folder.
+// `uploads.ts` calls it; the build unpacks the zip with its own checks.
 import { createWriteStream } from "node:fs";
 import { Transform, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -41,7 +41,8 @@ type Packing = {
 const headerBytesMax = 4 * 1_048_576;
 
 /**
- * Reads the tar to its end. Throws `Fault("invalid" | "too_large")` for what its sender can fix.
+ * Writes the files of the tar into a zip, and reads the tar to its end. Throws `Fault("invalid" |
+ * "too_large")` for what the sender of the tar can fix.
  */
 export async function zipOfTar(
   tar: Readable,
@@ -71,7 +72,8 @@ export async function zipOfTar(
       if (files.size >= filesMax)
         throw new Fault("invalid", `The tar has more than ${filesMax} files.`);
       files.add(path);
-      // A regular file that everybody may read, and may execute if somebody can in the tar.
+      // The zip gets a regular file that everybody may read. Everybody may also execute it if the
+      // tar lets anybody execute it.
       const isExecutable = ((entry.header.mode ?? 0) & 0o111) !== 0;
       const mode = isExecutable ? 0o100755 : 0o100644;
       const counted = new Transform({
@@ -90,8 +92,9 @@ export async function zipOfTar(
     const partsEndingAll = parts.map((part) => part.catch((error: unknown) => endAll(error, stop)));
     await Promise.all(partsEndingAll);
   } catch {
-    // The first failure ends the other parts, whose errors say nothing. They all must have stopped
-    // writing before this function ends.
+    // The first failure ends the other parts, whose errors say nothing. All parts must have stopped
+    // writing before this function ends. What the caller aborted, or the guard refused, comes
+    // before errors that follow from it.
     await Promise.allSettled(parts);
     throw options.signal.aborted
       ? options.signal.reason
@@ -107,7 +110,7 @@ function endAll(error: unknown, stop: AbortController): never {
   throw error;
 }
 
-/** Counts the bytes of the tar, and those since the last content of a file, which are headers. */
+/** Counts the bytes of the tar, and the bytes since the last content of a file: the headers. */
 class Guard {
   bytes = 0;
   /** Why the tar is refused; null: it is not. */
@@ -131,7 +134,7 @@ class Guard {
     });
   }
 
-  /** Called when a file begins, or a piece of its content was read. */
+  /** Called when a file or folder of the tar begins, or a piece of a file's content was read. */
   passed(): void {
     this.#headerBytes = 0;
   }

@@ -20,6 +20,7 @@ export type TrialOutcome =
   | {
       readonly ok: false;
       /**
+       * `failed`: the replica could not start, or ended. `timeout`: it was not ready in time.
        * `no_capacity`: nothing was started, since no machine has free resources; a retry is
        * possible. `impossible`: nothing was started, and waiting would not help.
        */
@@ -32,8 +33,9 @@ export type TrialOutcome =
 export type TrialOptions = {
   /** Aborting it ends the replica. */
   readonly signal: AbortSignal;
-  /** The maximum time from now. */
+  /** The maximum time from the call of `tryRelease` until the replica is ready. */
   readonly deadlineMs: number;
+  /** Called with each line that the replica puts out. */
   readonly onLine: (line: ReplicaLine) => void;
 };
 
@@ -69,16 +71,16 @@ export type TrialRun = {
 
 /**
  * Pause before the next check for capacity. It must not end early when something becomes free: a
- * start that the backend refuses frees what it had reserved, so it would be tried again without a
- * pause.
+ * start that the backend refuses frees what it had reserved, so trials would follow each other
+ * without a pause.
  */
 const capacityPauseMs = 5000;
-/** Timeout for an outcome, beyond the trial's own deadline. */
+/** How long after the trial's own deadline an outcome may arrive before the trial is aborted. */
 const overtimeMs = 30_000;
 
 /**
- * Resolves with the milliseconds until ready. Rejects with `StartFailed`, or with the reason of an
- * abort.
+ * Resolves with the milliseconds until the replica was ready. Rejects with `StartFailed`, or with
+ * the reason for which the signal was aborted.
  */
 export async function runTrial(run: TrialRun): Promise<number> {
   const { starter, release, signal, clock } = run;
@@ -102,6 +104,7 @@ export async function runTrial(run: TrialRun): Promise<number> {
       if (outcome.kind !== "no_capacity") throw startFailed(outcome.kind, outcome.reason, limitMs);
       if (outcome.reason !== waitReason) await run.onWait(outcome.reason);
       waitReason = outcome.reason;
+      // The limit would be reached during another pause.
       if (clock.monotonicMs() - startMs + capacityPauseMs >= limitMs) {
         throw new StartFailed("init_timeout", `${outcome.reason} ${waitedText(limitMs)}`);
       }

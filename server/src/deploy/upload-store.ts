@@ -6,12 +6,13 @@ import type { AppId, AppKey, BuildId, ProjectId } from "#lib/ids.ts";
 import { readRow, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
-/** How long the address of an upload takes files. */
+/** For how many hours after its creation the address of an upload takes files. */
 export const uploadHours = 3;
 
-/** An upload, and the build that was requested with it. */
+/** An upload, and the first build that uses it: later builds may use the same upload. */
 export type UploadRow = AppKey & {
   readonly id: string;
+  /** Null: the upload is not complete. */
   readonly sizeBytes: number | null;
   /** True when the upload's time is over and it is not complete. */
   readonly isExpired: boolean;
@@ -30,15 +31,18 @@ export async function findUpload(db: Db, keyHash: Buffer): Promise<UploadRow | u
      where upload.key_hash = ${keyHash} order by build.number limit 1`;
 }
 
-/** The upload of a build; undefined when the app has no such build. No locks. */
+/**
+ * The upload of a build, with `uploadId` null when the build's files come from a repository;
+ * undefined when the app has no such build. No locks.
+ */
 export async function findUploadOf(db: Db, { projectId, appId, buildId }: BuildRef) {
   return await db
     .selectFrom("builds")
     .leftJoin("uploads", "uploads.id", "builds.upload_id")
     .select(["builds.upload_id as uploadId", "builds.commit_sha as commit"])
-    .select((upload) => [
-      upload("uploads.completed_at", "is not", null).as("isComplete"),
-      upload("uploads.removed_at", "is not", null).as("isRemoved"),
+    .select((condition) => [
+      condition("uploads.completed_at", "is not", null).as("isComplete"),
+      condition("uploads.removed_at", "is not", null).as("isRemoved"),
     ])
     .where("builds.id", "=", buildId)
     .where("builds.app_id", "=", appId)
@@ -75,7 +79,7 @@ export async function completeUpload(
 }
 
 /**
- * Reads the uploads of a project that are not complete or whose builds have not ended. Takes no
+ * The ids of a project's uploads that are not complete or whose builds have not ended. Takes no
  * locks.
  */
 export async function waitingUploads(db: Db, projectId: ProjectId): Promise<readonly string[]> {
@@ -88,8 +92,8 @@ export async function waitingUploads(db: Db, projectId: ProjectId): Promise<read
 }
 
 /**
- * The newest files of an app, which are kept until the transaction ends; undefined when there are
- * none. Locks their row.
+ * The id of the newest complete upload of an app whose files are kept; undefined when there is
+ * none. Locks the row, so that the files stay until the transaction ends.
  */
 export async function latestUpload(tx: Tx, appId: AppId): Promise<string | undefined> {
   const row = await tx
@@ -130,7 +134,8 @@ export async function giveUpUploads(db: Db): Promise<readonly string[]> {
       id: string;
     }>`select id from uploads where ${isUnused} order by id for update`.execute(tx);
     const ids = rows.map(({ id }) => id);
-    // Checks again: builds may have been added before the rows were locked.
+    // The update checks the condition again: builds may have been added before the rows were
+    // locked.
     await sql`update uploads set removed_at = clock_timestamp() where id = any(${ids}) and ${isUnused}`.execute(
       tx,
     );
@@ -143,6 +148,11 @@ export async function giveUpUploads(db: Db): Promise<readonly string[]> {
   return rows.map(({ id }) => id);
 }
 
+/**
+ * The condition for giving up a row of `uploads`: neither an unfinished build nor a release with a
+ * kept artifact needs the upload. In addition, the upload is not complete, or its app is deleted,
+ * or a newer complete upload of the app is kept.
+ */
 const isUnused = sql`
   removed_at is null
   and not exists (select from builds left join releases on releases.build_id = builds.id

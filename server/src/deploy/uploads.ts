@@ -1,6 +1,6 @@
-// Receives the zip of a deployment: limits its size, lets a client resume the upload, and writes
-// the zip to the disk before it acknowledges it. When the zip is complete, the build that waits for
-// it starts. `sources/upload.ts` unpacks the zip.
+// Receives the zip of a deployment: limits its size, lets a client resume the upload, and answers
+// only when the bytes are on the disk. When the zip is complete, the build that waits for it
+// starts. `sources/upload.ts` unpacks the zip.
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,6 +24,7 @@ export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   /** The maximum size of one zip. */
   readonly bytesMax: number;
   readonly disk: {
+    /** `bytes` is all that is free, including the platform's reserve. */
     readonly freeSpace: { readonly bytes: number; readonly reserveBytes: number };
     /** Why nothing new may be stored for builds, as a sentence; null when it may. */
     buildRefusal(): string | null;
@@ -38,7 +39,7 @@ export type UploadProgress = Pick<store.UploadRow, "buildId" | "buildStatus"> & 
 
 /** A zip, or the next part of one. */
 export type ArrivingUpload = {
-  /** Content-Range; null: all of it, from the start. */
+  /** The request's Content-Range; null: the body is the whole zip. */
   readonly range: string | null;
   /** The request's Content-Length; null: unknown. */
   readonly length: number | null;
@@ -80,6 +81,10 @@ const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 /** The uploads of all apps. */
 export class Uploads {
   readonly #options: UploadsOptions;
+  /**
+   * The key is an owner, whose uploads take at most half of the slots that other owners leave, and
+   * half of the queue.
+   */
   readonly #gate = new Gate({
     max: atOnceMax,
     keyMax: "half",
@@ -173,7 +178,8 @@ export class Uploads {
     const { uploadsDir, bytesMax } = this.#options;
     const requireSpace = (bytes: number): void =>
       this.#requireSpace({ from: 0, length: bytes, size: null });
-    // A tar that is too large is refused when it has arrived up to the limit.
+    // A tar that is announced as too large is refused only when it has arrived up to the limit, so
+    // more space than that is not required here.
     requireSpace(Math.min(length, bytesMax));
     const stagingDir = join(uploadsDir, stagingName);
     await mkdir(stagingDir, { recursive: true, mode: 0o700 });
@@ -246,6 +252,7 @@ export class Uploads {
       }
       await file.datasync();
     } catch (error) {
+      // A later request has cut off this one; `error` says only that the body ended.
       if (signal.aborted) throw signal.reason;
       throw error;
     } finally {
@@ -261,7 +268,10 @@ export class Uploads {
     return await this.#progressOf(completed);
   }
 
-  /** Throws unless the part fits on the disk without touching the platform's reserve. */
+  /**
+   * Throws when the upload would be larger than `bytesMax`, and when what comes after `from` does
+   * not fit on the disk beside the platform's reserve.
+   */
   #requireSpace({ from, length, size }: Part): void {
     const { bytesMax, disk } = this.#options;
     // A part of unknown length counts as empty here: `#store` checks each of its chunks.
@@ -284,7 +294,7 @@ export class Uploads {
    */
   async #requireShare({ id, projectId }: store.UploadRow, expectedBytes: number): Promise<void> {
     const { db, bytesMax } = this.#options;
-    // An upload that is in the map already keeps its position.
+    // An upload that is in the map already keeps its position. `set` returns the whole map.
     const inOrder = [...this.#expectedBytes.set(id, expectedBytes)];
     const position = inOrder.findIndex(([uploadId]) => uploadId === id);
     const expected = new Map(inOrder.slice(0, position + 1));
@@ -347,8 +357,8 @@ export async function collectUploads(
   uploadsDir: string,
   readKept: () => Promise<readonly string[]>,
 ): Promise<void> {
-  // The files are listed before the rows are read. The row of an upload is always older than its
-  // file, so each listed file of a new upload has a row by then.
+  // The row of an upload is always older than its file. As the files are listed before the rows are
+  // read, each listed file of a new upload has a row that is read.
   const names = await readdir(uploadsDir).catch(() => []);
   // Without any files, the rows need not be read.
   const kept = new Set(names.length === 0 ? [] : await readKept());
@@ -356,7 +366,7 @@ export async function collectUploads(
     if (!kept.has(name) && name !== stagingName) await rm(join(uploadsDir, name), { force: true });
 }
 
-/** The part that a request sends. Throws `Fault("invalid")` for headers that contradict it. */
+/** The part that a request sends. Throws `Fault("invalid")` for headers that are contradictory. */
 function partOf(range: string | null, length: number | null): Part {
   if (range === null) return { from: 0, length, size: length };
   const match = rangeForm.exec(range);

@@ -1,7 +1,7 @@
 // Judges whether a new release is clearly worse than the one before it. Compares the failure rates
-// of both in the same stretches of time (the Mantel-Haenszel test), so that an outage of both does
-// not count, whatever their shares of the calls. Also checks that the replicas of the new release
-// start and become ready where those of the old one do. Pure.
+// of both releases in the same stretches of time (the Mantel-Haenszel test). An outage that both
+// have does not count then, whatever share of the calls each gets. Also checks that the replicas of
+// the new release start and become ready while those of the old release do. Pure.
 
 /**
  * The calls of one release so far; the counts never decrease, except when the platform has started
@@ -10,7 +10,7 @@
 export type CallCounts = {
   readonly calls: number;
   readonly failures: number;
-  /** Seconds in which calls failed. */
+  /** In how many seconds at least one call failed. */
   readonly failedSeconds: number;
 };
 
@@ -20,8 +20,9 @@ export type ReleaseCondition = CallCounts & {
   readonly serving: number;
   /** Replicas that run and are not ready for calls. */
   readonly unready: number;
-  /** Starts that failed in a row, and the reason of the latest. */
+  /** How many starts failed in a row. */
   readonly failedStarts: number;
+  /** Why the latest start failed, as a sentence; null: the reason is unknown. */
   readonly startReason: string | null;
 };
 
@@ -32,25 +33,27 @@ export type Conditions = {
   readonly weight: number;
 };
 
-/** A stretch in which the weight was the same. */
+/** The calls of a stretch of time in which the weight was the same. */
 type Stretch = {
+  /** Calls of the new release. */
   readonly calls: number;
+  /** Failed calls of the new release. */
   readonly failures: number;
   readonly oldCalls: number;
   readonly oldFailures: number;
 };
 
-/** The observations since the comparison began, with the roll-out or with this platform process. */
+/**
+ * The observations since the comparison began: when the roll-out began, or when this process of the
+ * platform started, if that was later.
+ */
 export type Comparison = {
   readonly latest: Conditions;
   /** The stretch in progress. */
   readonly open: Stretch;
   /** All calls since the comparison began. */
   readonly all: Stretch & { readonly failedSeconds: number };
-  /**
-   * Sums over closed stretches: failures beyond the expected ones, their variance, and the weighted
-   * difference of the failure rates.
-   */
+  /** The sums over all closed stretches. */
   readonly sums: Sums;
   /**
    * Since when the new release has had only unready replicas while the old one serves; null: that
@@ -62,6 +65,7 @@ export type Comparison = {
 type Sums = {
   /** Failures of the new release beyond those expected if both releases were equally good. */
   readonly excess: number;
+  /** The variance that `excess` would have if both releases were equally good. */
   readonly variance: number;
   /** The differences of the failure rates, each times the weight of its stretch. */
   readonly difference: number;
@@ -69,11 +73,14 @@ type Sums = {
   readonly weight: number;
 };
 
-/** Stretches of this many calls are closed. */
+/** A stretch with this many calls is closed: the next calls begin another one. */
 const stretchCalls = 50;
 /** The fewest calls of each release that allow a judgement. */
 const callsMin = 10;
-/** The fewest seconds with failures: one crash, which may be bad luck, fails many calls at once. */
+/**
+ * The fewest seconds with failures that allow a judgement: one crash, which may be bad luck, fails
+ * many calls at once.
+ */
 const failedSecondsMin = 3;
 /**
  * By how many standard deviations the failures must exceed the expected ones. Far more than the
@@ -82,9 +89,9 @@ const failedSecondsMin = 3;
 const deviationsMin = 4.5;
 /** A smaller difference of the failure rates does not matter, however certain it is. */
 const differenceMin = 0.02;
-/** Failed starts in a row; the first one or two may be bad luck. */
+/** How many starts must fail in a row to count; the first one or two may be bad luck. */
 const failedStartsMin = 3;
-/** How long no replica may be ready: a ready check may fail for a moment. */
+/** How long the new release may be without a ready replica: a check may fail for a moment. */
 const unreadyMsMax = 30_000;
 
 const nothing: Stretch = { calls: 0, failures: 0, oldCalls: 0, oldFailures: 0 };
@@ -104,7 +111,7 @@ export function newComparison(latest: Conditions): Comparison {
 /** The comparison after one more observation. */
 export function compared(before: Comparison, latest: Conditions, nowMs: number): Comparison {
   const { next, old } = latest;
-  // The new calls then begin another stretch.
+  // When the open stretch is closed, the calls of this observation begin another one.
   const isClosed =
     before.open.calls + before.open.oldCalls >= stretchCalls ||
     latest.weight !== before.latest.weight;
@@ -142,19 +149,22 @@ export function worseBecause(
     return null;
   const { excess, variance, difference, weight } = added(sums, open);
   if (variance <= 0 || difference / weight < differenceMin) return null;
-  // Subtracts half a failure, since failures are whole numbers.
+  // Subtracts half a failure: the usual correction when whole numbers are compared with a curve.
   if ((excess - 0.5) / Math.sqrt(variance) < deviationsMin) return null;
   return `${all.failures} of its ${all.calls} calls failed, but only ${all.oldFailures} of ${all.oldCalls} of the release before.`;
 }
 
 /**
- * Adds a stretch: the failures of the new release beyond those expected if both were equally good.
+ * Adds a stretch to the sums. If both releases were equally good, the expected failures of the new
+ * one would be its share of all failures, `calls * failed / count`. `difference` grows by the
+ * difference of the two failure rates, times the weight of the stretch, `calls * oldCalls / count`.
  */
 function added(sums: Sums, { calls, failures, oldCalls, oldFailures }: Stretch): Sums {
   const count = calls + oldCalls;
   const failed = failures + oldFailures;
   if (calls === 0 || oldCalls === 0) return sums;
-  // Both have calls, so `count - 1` is not 0.
+  // `variance` is the variance of the failures that the new release gets when all failures fall on
+  // the calls at random. Both releases have calls, so `count - 1` is not 0.
   const variance = (calls * oldCalls * failed * (count - failed)) / (count * count * (count - 1));
   return {
     excess: sums.excess + failures - (calls * failed) / count,

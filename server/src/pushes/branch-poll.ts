@@ -23,16 +23,17 @@ import {
 export type BranchPollParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly remote: Pick<GitRemote, "heads">;
+  /** The usual time between two polls of a repository. */
   readonly pollMs: number;
-  /** Called when a delivery waits for its verdict. */
+  /** Called when a delivery was added: it waits for its verdict, or shows why polls fail. */
   readonly onDelivery: () => void;
 };
 
 /** The state from which the time of a repository's next poll is computed. */
 export type Pace = {
-  /** The monotonic time of the last poll. */
+  /** The monotonic time of the last poll. Before the first poll, it is random, to spread polls. */
   askedMs: number;
-  /** Whether it was polled since the start of the platform. */
+  /** Whether the repository was polled since the start of the platform. */
   wasAsked: boolean;
   /** The number of failed polls in a row. */
   failures: number;
@@ -52,10 +53,10 @@ const failuresShown = 3;
 export class BranchPoll {
   readonly #parts: BranchPollParts;
   readonly loop: Loop;
-  /** The number of waiting polls is bounded by the number of repositories. */
+  /** The gate needs no limit for waiting polls, since there is only one of each repository. */
   readonly #gate = new Gate({ max: atOnceMax, waitingMax: Number.POSITIVE_INFINITY });
   readonly #paces = new Map<string, Pace>();
-  /** The apps of the last turn; null: no turn has run yet. */
+  /** The apps whose branches the last turn was to watch; null: no turn has run yet. */
   #apps: ReadonlySet<AppId> | null = null;
 
   constructor(parts: BranchPollParts) {
@@ -68,12 +69,13 @@ export class BranchPoll {
       clock,
       log,
       turn: (signal) => this.#turn(signal),
-      // An app may have been started or resumed.
+      // A change of an app may mean that it was started, or that its deploys were resumed.
       listen: (nudge) => notifications.listen("apps", nudge),
     });
   }
 
   async #turn(signal: AbortSignal): Promise<void> {
+    // The branch of an app whose pushes would not be built now is not watched.
     const apps = (await readPushedApps(this.#parts.db)).filter(
       (row) => judgeApp(pushedApp(row)) === null,
     );
@@ -135,12 +137,15 @@ export class BranchPoll {
     }
   }
 
+  /** Adds a delivery if the newest commit of the app's branch is a new one. */
   async #compare(app: PushedAppRow, commit: string | undefined): Promise<void> {
     const { gitBranch, gitPath } = pushedApp(app);
     const seen = app.branch === gitBranch ? app.seen_sha : null;
-    // The branch will be read for a waiting delivery anyway.
+    // Nothing is to be done if the host has no such branch, or if the commit was seen before. A
+    // delivery that waits has the branch read anyway.
     if (commit === undefined || commit === seen || app.has_waiting) return;
-    // A build is about to read this branch for the first time.
+    // A build is about to read this branch for the first time. A later poll compares with the
+    // commit of that build.
     if (seen === null && app.is_reading) return;
     // The branch is read for the first time, and nothing was pushed since the latest build.
     if (seen === null && commit === app.built_sha) {
@@ -178,6 +183,7 @@ export function waitMs(
 ): number {
   const msMax = Math.max(pollMs, hourMs);
   const policy = { firstMs: isHooked ? msMax : pollMs, factor: 2, msMax, jitter: 0 };
+  // The random number 0 has no effect, since `policy` has no jitter of its own.
   return jitter * backoffMs(policy, failures + 1, 0);
 }
 

@@ -30,9 +30,13 @@ export type CommitStatusParts = Pick<Foundation, "db" | "clock" | "log"> & {
 
 /** The maximum number of reports in a turn, which are sent at the same time. */
 const atOnceMax = 20;
+/** The time between turns, for reports that are to be sent again; other turns are nudged. */
 const intervalMs = 5_000;
+/** How long one report may take. */
 const timeoutMs = 10_000;
+/** After this many failed tries, a build is not reported any more. */
 const triesMax = 6;
+/** The pauses between tries: 2 seconds, then four times as long each time, up to 10 minutes. */
 const retries = { firstMs: 2_000, factor: 4, msMax: 600_000, jitter: 0.2 } as const;
 
 /**
@@ -50,6 +54,7 @@ export function commitStatuses(parts: CommitStatusParts): Loop {
   return loop;
 }
 
+/** Sends the report of one build, and notes whether and when another try follows. */
 async function report(parts: CommitStatusParts, build: UnreportedBuild): Promise<void> {
   const { db, clock } = parts;
   const state = stateOf(build.status);
@@ -99,9 +104,11 @@ async function sendReport(
       description: descriptionOf(build, state),
     },
   );
+  // Only the status of the answer counts, so none of its body is read.
   const answer = await client.post(url, { headers, body, timeoutMs, answerBytesMax: 0 });
   if (answer.kind === "failed") return { reason: answer.reason, mayRetry: true };
   if (answer.status >= 200 && answer.status < 300) return "sent";
+  // The host may accept the report later if it has failed itself, or has had too many requests.
   const mayRetry = answer.status >= 500 || answer.status === 429;
   return { reason: `${source.value.host} answered ${answer.status}`, mayRetry };
 }

@@ -145,7 +145,8 @@ export class GitHooks {
         { event: old.event, updates },
         this.#parts.hosts,
       );
-      // The database gives the copy a number of its own.
+      // The database gives the copy a number of its own. The other columns stay the same, except
+      // for those that follow after `same`.
       const { number: _, ...same } = old;
       const replayed = await store.addDelivery(tx, {
         ...same,
@@ -214,7 +215,7 @@ export class GitHooks {
     const secret = this.#parts.sealer.open(hook.secret_sealed, hookSecretContext(appId)).reveal();
     const push = readPush(found, { headers, body, secret, nowMs: this.#parts.clock.now() });
     const base = {
-      // The columns that a refused delivery has too.
+      // A refused delivery has only these columns, and a verdict with its reason.
       id: newGitDeliveryId(),
       app_id: appId,
       host: found.host.kind,
@@ -258,6 +259,7 @@ export class GitHooks {
     if (!(await hasApp(this.#parts.db, projectId, appId))) throw noSuchApp(appId);
   }
 
+  /** Reads the app and locks its row. Throws `Fault("not_found" | "conflict")`. */
   async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<store.PushedAppRow> {
     const app = await store.readPushedApp(tx, appId, { isLocked: true });
     // An app without a row here has no repository, or does not exist, which `#require` refuses.

@@ -30,9 +30,9 @@ const skipMark = /\[skip deploy\]/i;
 const branchPrefix = "refs/heads/";
 
 /**
- * Judges a push by its event. `update` is the update of the app's branch, or another one if the
- * push has none of that branch. `isOwn`: the push is to the app's branch in the app's repository.
- * `isForeign`: the push is to another repository.
+ * Judges a push by its event. `update` is the update of the app's branch, or the first other one if
+ * the push has none of that branch; undefined: the event is no push. `isOwn`: the push is to the
+ * app's branch in the app's repository. `isForeign`: the push is to another repository.
  */
 export function judgePush(
   app: PushedApp,

@@ -16,10 +16,13 @@ import { Repositories } from "./repositories.ts";
 
 export type PushSettings = {
   readonly gitHosts: GitHosts;
+  /** Allowed values of the field provider. */
   readonly providers: readonly string[];
   /** 0: branches are not polled. */
   readonly gitPollSeconds: number;
+  /** The maximum size of a repository (SLIPWAY_GIT_SIZE_MB). */
   readonly gitSizeBytes: number;
+  /** The environment variables with which git runs. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
   readonly paths: { readonly sourcesDir: string };
 };
@@ -58,6 +61,7 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
     commitStatuses({ ...parts, client, remote }),
     ...(gitPollSeconds > 0 ? [poll.loop] : []),
   ];
+  // This also closes the client if the platform ends before the loops have started.
   lifecycle.onClose("calls to git hosts", () => client.close());
   lifecycle.onStart(async () => {
     await remote.clean();
@@ -67,7 +71,8 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
       loop.start();
       lifecycle.onClose("pushes", () => loop.stop());
     }
-    // Registered last, so closed first: it ends the requests for which the loops would wait.
+    // Registered last, so closed first: closing the client ends the requests for which the loops
+    // would wait.
     lifecycle.onClose("calls of pushes", () => client.close());
   });
   return {

@@ -105,7 +105,7 @@ export function readOneRef(body: unknown): RefUpdate[] {
   ];
 }
 
-/** Reads a push of Bitbucket, which moves several refs, and lists no files. */
+/** Reads a push of Bitbucket, which can move several refs, and lists no files. */
 export function readSeveralRefs(body: unknown): RefUpdate[] {
   const { changes } = severalRefs.parse(body).push;
   return changes.map(updateOf).filter((update) => update !== null);
@@ -116,6 +116,7 @@ type Change = z.infer<typeof severalRefs>["push"]["changes"][number];
 function updateOf({ new: next, old }: Change): RefUpdate | null {
   const side = next ?? old;
   if (!side) return null;
+  // A push that deletes a ref has no new side, so there is no commit after it.
   const { message = null, author, hash: after = null } = next?.target ?? {};
   const folder = side.type === "tag" ? "tags" : "heads";
   return {

@@ -36,10 +36,11 @@ type Case = {
 
 /** The maximum number of apps whose branches are read at the same time. */
 const appsMax = 8;
-/** How many push events one turn takes; the next turn takes more. */
+/** How many push events one turn takes; the next turn takes the others. */
 const waitingMax = 1_000;
 /** Usually a push event nudges the loop; the interval is for retries. */
 const intervalMs = 5_000;
+/** How often git is asked before its refusal counts, and the pauses in between. */
 const patience = { firstMs: 500, factor: 4, msMax: 5_000, jitter: 0.2, triesMax: 3 } as const;
 
 /** Call `loop.start()` once. After `stop()`, events without a verdict wait for the next start. */
@@ -131,11 +132,13 @@ export class PushJudge {
     };
     const areFactsKnown = delivery !== undefined && isTouched !== null;
     if (isSeen || areFactsKnown) return { ok: true, value: known };
+    // Without the shared paths, nobody knows all folders that would have to be compared.
     const isComparable = isTouched === null && sharedPaths !== null;
     const folders = [gitPath, ...(sharedPaths ?? [])];
     const comparison = { commit, older: isComparable ? builtCommit : null, folders };
     const facts = await this.#patiently(() => remote.facts(repository, comparison, signal));
     if (!facts.ok) return facts;
+    // What git says replaces what the delivery said.
     return {
       ok: true,
       value: { ...known, ...facts.value, isTouched: isTouched ?? facts.value.isTouched },
@@ -179,6 +182,8 @@ export class PushJudge {
         if (!isSame) return;
         const verdictForApp = judgeApp(app);
         if (verdictForApp !== null) return await store.decideDeliveries(tx, everyId, verdictForApp);
+        // When the app's row was read, it was not to be built, so git was not asked. The next turn
+        // asks git.
         if (head === null) return;
         if (!head.ok)
           return await store.decideDeliveries(tx, everyId, {
@@ -217,7 +222,8 @@ export class PushJudge {
       verdict: "ignored",
       reason: `${commit.slice(0, 7)} is newer`,
     });
-    // Whether the app's folder at `commit` is that of the latest build, maybe the one just started.
+    // Whether the app's folder at `commit` is the same as in the latest build, which may be the
+    // build that was just started.
     const isFolderSame = buildId !== undefined || head.isTouched === false;
     const same = isFolderSame ? commit : head.same;
     if (!head.isSeen) {
@@ -232,7 +238,7 @@ export class PushJudge {
     { chosen, head }: { chosen: store.GitDeliveryRow | undefined; head: Head },
   ) {
     const { commit, message, author } = head;
-    // Without the email address.
+    // The name of the actor has no email address.
     const name = author.replace(/ *<.*>$/, "");
     const pusher: Actor = {
       type: "platform",

@@ -74,7 +74,11 @@ export async function readPushedApps(db: Db): Promise<PushedAppRow[]> {
   return await selectApps(db, sql`apps.stopped_at is null order by apps.id`);
 }
 
-/** A `commit_sha` with fewer than 40 digits is not the whole id of a commit, so it is not used. */
+/**
+ * Selects apps that have a repository and are not being deleted. `where` may end with an order or a
+ * lock. A `commit_sha` with fewer than 40 digits is not the whole id of a commit, so no such id is
+ * used.
+ */
 async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedAppRow[]> {
   return await readRows<PushedAppRow>(db)`
     select apps.id, apps.project_id, apps.name, apps.request, apps.stopped_at, apps.auto_deploy_paused_reason,
@@ -95,7 +99,7 @@ async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedApp
      where apps.deleting_at is null and apps.request ->> 'gitRepo' is not null and ${where}`;
 }
 
-/** The repositories of a project's apps, the ones of the newest apps first. No locks. */
+/** The repositories of a project's apps; those of the newest apps come first. No locks. */
 export async function readUsedRepositories(
   db: Db,
   projectId: ProjectId,
@@ -115,8 +119,8 @@ export type PushSettingsRow = Pick<
 >;
 
 /**
- * The settings of an app that decide about pushes. They all come from requests to the API, and were
- * validated when they were stored.
+ * The settings of an app that decide about pushes. What requests to the API have set was validated
+ * when it was stored; the usual branch and the shared paths come from the latest builds.
  */
 export function pushedApp(row: PushSettingsRow): PushedApp {
   const body = row.request as Readonly<Record<string, unknown>>;
@@ -134,7 +138,7 @@ export function pushedApp(row: PushSettingsRow): PushedApp {
   };
 }
 
-/** Reads the hook that an app has, or that has an address; undefined: there is none. No locks. */
+/** Reads the hook of an app, or the hook with an address; undefined: there is none. No locks. */
 export async function readHook(
   db: Db,
   by: "app_id" | "address",

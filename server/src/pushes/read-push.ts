@@ -156,6 +156,7 @@ function isSigned({ kind, signatureFields }: GitHost, message: SignedMessage): b
   );
 }
 
+/** Whether the body was signed as in Standard Webhooks, not long ago. */
 function isStandardSigned({ headers, body, secret, nowMs }: SignedMessage): boolean {
   const [id] = fieldsOf(headers, ["webhook-id"]);
   const [time] = fieldsOf(headers, ["webhook-timestamp"]);
@@ -170,7 +171,7 @@ function isStandardSigned({ headers, body, secret, nowMs }: SignedMessage): bool
   return signatures.split(" ").some((signature) => isSameText(signature, expected));
 }
 
-/** The values of these fields. Leaves out repeated and empty ones: some hosts send no signature. */
+/** The values of these fields. Leaves out fields that are repeated or empty. */
 function fieldsOf(headers: Headers, names: readonly string[]): string[] {
   return names
     .map((name) => headers[name])

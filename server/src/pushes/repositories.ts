@@ -1,6 +1,6 @@
 // Answers what somebody asks about repositories before there is an app: which repositories there
 // are, which branches one has, which of its folders have a settings file, and what such a file
-// sets. A repository is read from its git host with the credential of the project, as by a build.
+// sets. A repository is read from its git host with the project's credential, as a build reads it.
 import { buildAgain, changeAndBuild, changeField } from "@slipway/contract/advice.ts";
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { shown } from "#apps/refusal.ts";
@@ -42,12 +42,12 @@ export type AskedRepository = {
 };
 
 /**
- * `problem` null: the host is of another kind. `isFinal`: requests for other kinds of hosts would
- * fail, too.
+ * Why a host that was asked as one kind gave no list. `problem` null: the host is of another kind.
+ * `isFinal`: asking it as another kind would fail, too.
  */
 type NotListed = { readonly problem: string | null; readonly isFinal: boolean };
 
-/** How many repositories are listed at most, of all hosts together. */
+/** The maximum number of repositories that are listed, of all hosts together. */
 const itemsMax = 300;
 /** Bounds of one page. GitHub's page of a hundred repositories has 700 kB. */
 const bounds = { timeoutMs: 10_000, answerBytesMax: 4_000_000 } as const;
@@ -73,8 +73,8 @@ export type FoundSettings = Pick<RepositorySettings, "folders" | "hasMore" | "ha
 };
 
 /**
- * Throws `Fault("invalid")` for an address that is not allowed, and `Fault("not_usable")` for what
- * git cannot read.
+ * Answers questions about repositories. Throws `Fault("invalid")` for an address that is not
+ * allowed, and `Fault("not_usable")` for what git cannot read.
  */
 export class Repositories {
   readonly #parts: RepositoriesParts;
@@ -157,7 +157,10 @@ export class Repositories {
     return { name, ...checkToml({ name, text: text.value }, this.#parts.providers) };
   }
 
-  /** Null: the project has no token for the host, or the host has no list of repositories. */
+  /**
+   * Asks the host of a template for its repositories. Null: the project has no token for the host,
+   * or the host has no list of repositories.
+   */
   async #askHost(projectId: ProjectId, template: string, search: string) {
     // Only the host and the path above the owners matter here. A file:// template has no host.
     const source = sourceUrl(template, { owner: "", repo: "" });
@@ -182,6 +185,7 @@ export class Repositories {
     return { ...failed, problem };
   }
 
+  /** Asks the host for its repositories, as if it were of this kind. */
   async #askKind(
     kind: GitHostKind,
     receiver: ApiReceiver,
@@ -191,6 +195,7 @@ export class Repositories {
     let hasMore = true;
     for (let page = 1; hasMore && page <= pagesOf(kind, search); page++) {
       const { url, headers } = repositoryRequest(kind, receiver, { search, page });
+      // `post` sends any kind of request; this one is a GET without a body.
       const answer = await this.#parts.client.post(url, {
         method: "GET",
         headers,
@@ -204,7 +209,7 @@ export class Repositories {
         };
       const read =
         answer.status === 200 ? readRepositories(kind, answer.firstBytes.toString()) : null;
-      // A host of another kind has no such address, or something else there.
+      // A host of another kind answers 404, or has something else at this address.
       const isOther = answer.status === 200 || answer.status === 404;
       if (read === null)
         return {
@@ -219,7 +224,7 @@ export class Repositories {
     return { names, hasMore };
   }
 
-  /** The address in its stored form; empty where it is not allowed. */
+  /** A list of the address in its stored form; an empty list if the address is not allowed. */
   #named(address: string): readonly string[] {
     const found = readRepository(address, this.#parts.hosts);
     return found.ok ? [found.value.canonical] : [];

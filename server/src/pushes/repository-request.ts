@@ -57,7 +57,7 @@ export function pagesOf(kind: GitHostKind, search: string): number {
 
 /**
  * The kinds as which to ask the host: its own if that is known, otherwise all that have a list.
- * Empty: hosts of its kind have none.
+ * Empty: the host is of a known kind that has no list.
  */
 export function kindsOf(host: string): readonly GitHostKind[] {
   const kinds = Object.keys(forms) as GitHostKind[];

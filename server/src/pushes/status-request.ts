@@ -45,6 +45,7 @@ type Form = {
 
 /** GitHub's limit; the others have higher ones. */
 const descriptionLengthMax = 140;
+/** The APIs of hosts that do not have them below the address of their own pages. */
 const publicApis: Readonly<Record<string, string>> = {
   "github.com": "https://api.github.com",
   "bitbucket.org": "https://api.bitbucket.org/2.0",
@@ -82,7 +83,7 @@ const forms: Readonly<Record<GitHostKind, Form>> = {
       failure: "FAILED",
       cancelled: "STOPPED",
     },
-    // Bitbucket's keys have at most 40 characters.
+    // Bitbucket's keys have at most 40 characters, so the prefix of the app's id is left out.
     fields: ({ appId, url, description }) => ({
       url,
       description,
@@ -91,6 +92,7 @@ const forms: Readonly<Record<GitHostKind, Form>> = {
     }),
   },
 };
+/** The kinds of well-known hosts. */
 const knownKinds: Readonly<Record<string, GitHostKind>> = {
   "github.com": "github",
   "gitlab.com": "gitlab",

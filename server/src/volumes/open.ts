@@ -12,7 +12,9 @@ import { VolumeUploads } from "./volume-uploads.ts";
 import { Volumes } from "./volumes.ts";
 
 export type VolumeSettings = {
+  /** The limit for the size of each volume; null: none. */
   readonly disk: { readonly storageBytes: number | null };
+  /** The time between two turns of metering. */
   readonly meteringSeconds: number;
 };
 
@@ -20,12 +22,11 @@ type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> &
   Pick<OpenedDriver, "files"> & { readonly disk: SharedDisk; readonly ownerKeyOf: OwnerKeyOf };
 type Removing = Pick<Parts, "disk" | "files" | "db" | "log"> & { readonly space: VolumeSpace };
 
-/**
- * The interval of the loop. A removed folder does not wait for the next turn: it is deleted at
- * once, and as long as it exists, again after `retryMs`.
- */
+/** The interval of the loop. The removal of a folder does not wait for it, but nudges the loop. */
 const intervalMs = 600_000;
+/** How soon the loop tries again to delete removed folders that are still there. */
 const retryMs = 2_000;
+/** What the app's owner reads when replicas were ended since they wrote in a removed folder. */
 const keepsWriting =
   "The app kept writing in a folder that was removed from /persistent-storage: what it writes there is lost, and takes space until it stops. Let it open files by their paths below /persistent-storage, not from a working directory or an open folder that may be removed.";
 /** Storage is counted once in this many turns of metering, since counting files is slow. */
@@ -42,6 +43,7 @@ export async function openVolumes(
   let cancelRetry = (): void => undefined;
   const turn = async (signal: AbortSignal): Promise<void> => {
     cancelRetry();
+    // Rows must not look old because the clock is wrong.
     if (clock.isSettled()) await removeOld(store.oldVolumeRows(db), signal);
     const isDone = await removeFolders({ db, files, disk, space, log }, signal);
     if (!isDone && !signal.aborted) cancelRetry = clock.after(retryMs, () => loop.nudge());

@@ -3,13 +3,14 @@
 import { refused } from "#apps/refusal.ts";
 
 /**
- * A path within a volume. `names` is empty for the volume itself. `isFolder`: the path ends with a
- * slash.
+ * A path within a volume. `names` is empty for the volume itself. `isFolder`: the path was written
+ * as that of a folder, such as with a slash at its end.
  */
 export type VolumePath = { readonly names: readonly string[]; readonly isFolder: boolean };
 
-/** The maximum bytes, as in file systems. */
+/** The limit of file systems for one name. */
 const nameBytesMax = 255;
+/** The limit of the system for a path. */
 const pathBytesMax = 4096;
 /** The maximum number of names: each costs a system call or two whenever the path is used. */
 const namesMax = 100;
@@ -28,7 +29,7 @@ export function readVolumePath(field: string, text: string): VolumePath {
     names.length <= namesMax &&
     names.every((name) => name !== ".." && Buffer.byteLength(name) <= nameBytesMax);
   if (!isAllowed) throw refused({ field, given: text, allowed });
-  // An empty path and one that ends with the name `.` are folders, too.
+  // A path is that of a folder if it is empty, ends with a slash, or ends with the name `.`.
   return { names, isFolder: /(?:^|\/)\.?$/.test(text) };
 }
 

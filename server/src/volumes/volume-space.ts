@@ -28,7 +28,9 @@ export const gbBytes = 1e9;
 const countValidFactor = 20;
 /** The minimum time for which a count is valid. */
 const freshMs = 10_000;
+/** The maximum number of volumes whose counts are kept, and of counts that wait for their turn. */
 const volumesMax = 1_000;
+/** How many counts run at the same time: they keep the disk busy. */
 const countsAtOnce = 2;
 
 /** The size, limit and used bytes of every project's volume. */
@@ -37,6 +39,7 @@ export class VolumeSpace {
   readonly #sizesGb = new Map<ProjectId, number>();
   readonly #counted = new LruMap<ProjectId, Count>(volumesMax);
   readonly #counting = new Map<ProjectId, Promise<number | null>>();
+  /** The key is an owner, of whose volumes only one is counted at a time. */
   readonly #gate = new Gate({ max: countsAtOnce, keyMax: 1, waitingMax: volumesMax });
   readonly #closing = new AbortController();
 
@@ -44,7 +47,7 @@ export class VolumeSpace {
     this.#options = options;
   }
 
-  /** Call it once, before apps run. */
+  /** Loads the sizes and limits the volumes. Call it once, before apps run. */
   async open(): Promise<void> {
     for (const { projectId, sizeGb } of await readSizes(this.#options.db))
       this.#setSize(projectId, sizeGb);
@@ -68,7 +71,7 @@ export class VolumeSpace {
     const max = this.sizeGbMax;
     if (ownGb === null) return max;
     if (max === null) return ownGb;
-    // The lower one holds: the operator may have lowered theirs since.
+    // The operator may have lowered the maximum since the size was set.
     return Math.min(ownGb, max);
   }
 
@@ -80,7 +83,8 @@ export class VolumeSpace {
 
   /**
    * The bytes that a volume holds. Null: there are too many files to count them in time, or only
-   * apps reach them. `isNew`: they are counted now, even if the last count is still valid.
+   * apps reach them. `isNew`: the result of the last count is not used, even if it is still valid,
+   * but a count that is under way is.
    */
   async usedBytes(projectId: ProjectId, { isNew = false } = {}): Promise<number | null> {
     if (this.#options.files === null) return null;

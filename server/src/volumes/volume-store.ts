@@ -5,11 +5,11 @@ import { changeOne, putRows, readRow, type Db, type Tx } from "#store/database.t
 import { rowsWhere } from "#store/older-rows.ts";
 import type { RemovalStep } from "#lib/retention.ts";
 
-/** How long the addresses of an upload accept its parts. */
+/** For how many hours the addresses of an upload accept its parts. */
 export const volumeUploadHours = 24;
-/** How long an address to download from works. */
+/** For how many hours an address to download from works. */
 const downloadHours = 1;
-/** How long a repeated request to complete an upload is answered. */
+/** For how many hours after its completion a repeated request to complete an upload is answered. */
 const completedHours = 1;
 
 export type VolumeUploadRow = {
@@ -125,7 +125,7 @@ export async function readParts(db: Db, uploadId: string): Promise<readonly Part
  */
 const arriving = "";
 
-/** Notes the size of a part before its bytes are written over those of an earlier request. */
+/** Notes the size of a part before its bytes are written. An earlier version of it is lost then. */
 export async function reservePart(
   db: Db,
   uploadId: string,

@@ -1,6 +1,6 @@
-// Uploads of files to volumes, in parts that come in any order and at once. Each part is written at
-// its offset in one file that no app sees. Completing the upload moves that file into the volume in
-// one step; an upload that is not completed leaves no trace there.
+// Uploads of files to volumes, in parts that come in any order or at the same time. Each part is
+// written at its offset in one file that no app sees. Completing the upload moves that file into
+// the volume in one step; an upload that is not completed leaves no trace there.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { addAbortSignal, type Readable } from "node:stream";
@@ -60,8 +60,9 @@ type Completion = {
 
 /** The maximum number of open uploads of one project. */
 const openMax = 1_000;
-/** How many parts are received at the same time; more wait, up to `partsWaiting`. */
+/** How many parts are received at the same time. */
 const partsAtOnce = 64;
+/** How many further parts wait; when as many wait, others are refused. */
 const partsWaiting = 256;
 /** How long a part waits until it is received. */
 const waitMs = 20_000;
@@ -134,7 +135,7 @@ export class VolumeUploads {
    */
   async receivePart(key: string, number: number, arriving: ArrivingPart): Promise<string> {
     const upload = await store.uploadByKey(this.#options.db, hashOfKey(key));
-    // No range has NaN, so it is refused too.
+    // A number that is NaN is in no range, so it is refused too.
     const isPart = upload !== undefined && number >= 1 && number <= upload.partCount;
     if (!isPart)
       throw new Fault(
@@ -228,14 +229,15 @@ export class VolumeUploads {
   }
 
   /**
-   * Throws `Fault("conflict")` if the file is in the volume already, which the database does not
-   * know when the platform was killed meanwhile. A part would begin a new file, which has zeros in
-   * the place of all other parts.
+   * Throws `Fault("conflict")` if the file is in the volume already. The database does not know of
+   * the move if the platform was killed before the commit. Another part would begin a new file,
+   * with zeros in the place of all other parts.
    */
   async #requireUnmoved(uploadId: string): Promise<void> {
     const files = requireFiles(this.#options.files);
     if (await files.hasIncoming(uploadId)) return;
-    // A part that is stored has made the file, perhaps only now: another one may arrive with this.
+    // If a part is stored, the file has been made, perhaps only after the line above has looked: by
+    // another part that arrives at the same time. So the second look decides.
     const stored = await store.readParts(this.#options.db, uploadId);
     if (stored.length === 0 || (await files.hasIncoming(uploadId))) return;
     throw new Fault(
@@ -308,6 +310,7 @@ export class VolumeUploads {
   }
 }
 
+/** The size of the parts of the upload with this key, except for the last one. */
 function partMaxOf(key: string): number {
   return key.startsWith(largePartsMark) ? olderPartBytes : partBytes;
 }
@@ -327,7 +330,8 @@ async function writeBody(
     if (bytes + chunk.length > max) throw tooLarge(max);
     hash.update(chunk);
     for (let written = 0; written < chunk.length;) {
-      // One write may take only the beginning of the chunk.
+      // One write may take only the beginning of the chunk. The last argument is where in the file
+      // the bytes go.
       const { bytesWritten } = await file.write(
         chunk,
         written,
@@ -341,6 +345,7 @@ async function writeBody(
   return { bytes, digest: hash.digest("hex").slice(0, digestLength) };
 }
 
+/** Throws `Fault` for a part that is too large, or too small for one that others follow. */
 function requireSize(
   number: number,
   bytes: number,

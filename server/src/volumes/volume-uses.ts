@@ -11,6 +11,7 @@ import { noteUse, readUsing } from "./volume-uses-store.ts";
 export type VolumeUsesParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly files: Pick<Files, "projects">;
   readonly space: Pick<VolumeSpace, "usedBytes">;
+  /** The time between two counts. */
   readonly intervalMs: number;
 };
 

@@ -28,6 +28,10 @@ export type VolumesOptions = {
 /** The only volume of a project. */
 export const volumeId = "default";
 
+/**
+ * The size and use of a volume. `sizeGb` null: only the disk limits it. `usedBytes` null: its files
+ * cannot be counted.
+ */
 export type VolumeState = { readonly sizeGb: number | null; readonly usedBytes: number | null };
 
 /** The file that a download address stands for. */
@@ -51,15 +55,15 @@ export class Volumes {
     this.#options = options;
   }
 
-  /** The size and use of a volume. Takes up to 20 s. */
+  /** The size and use of a volume. Takes up to 20 s when the files have to be counted. */
   async state(projectId: ProjectId): Promise<VolumeState> {
     const { space } = this.#options;
     return { sizeGb: space.sizeGb(projectId), usedBytes: await space.usedBytes(projectId) };
   }
 
   /**
-   * The entries of a folder, by name, after `after`, at most `max`. A volume that no app has used
-   * is empty.
+   * The entries of a folder in the order of their names: at most `max` of those after the name
+   * `after`. A volume that no app has used is empty.
    */
   async list(
     projectId: ProjectId,
@@ -75,10 +79,11 @@ export class Volumes {
     }
   }
 
-  /** Returns the key of an address to download a file from. Records it. */
+  /** Returns the key of an address to download a file from. Records that it was made. */
   async beginDownload(projectId: ProjectId, filePath: string, by: By): Promise<Secret> {
     const { db, files } = this.#options;
     const path = readFilePath("file_path", filePath);
+    // Opening the file shows that it exists and may be sent.
     const { handle } = await requireFiles(files).open({ projectId, names: path.names });
     await handle.close();
     const key = new Secret(randomBytes(32).toString("base64url"));
@@ -125,7 +130,7 @@ export class Volumes {
         by,
         filePath: pathText(path),
       });
-      // Removed last, since that cannot be undone.
+      // The removal comes last, since no rollback undoes it.
       const target = { projectId, names: path.names };
       if (path.isFolder) await files.removeFolder(target);
       else await files.remove(target);
@@ -134,7 +139,10 @@ export class Volumes {
     if (path.isFolder) onRemoved();
   }
 
-  /** Sets the size. Throws `Fault("invalid" | "conflict" | "not_usable")`. Takes up to 20 s. */
+  /**
+   * Sets the size. Throws `Fault("invalid" | "conflict" | "not_usable")`. Takes up to 20 s, since
+   * the files are counted.
+   */
   async resize(projectId: ProjectId, sizeGb: number, by: By): Promise<VolumeState> {
     const { db, space } = this.#options;
     const max = space.sizeGbMax;

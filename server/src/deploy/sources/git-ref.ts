@@ -1,6 +1,6 @@
-// Finds the tag or the commit that a name means in a repository without a branch of that name. A
-// commit may be named by its first digits. Asks the git host, whose answer is checked like all that
-// it sends. Called before files are fetched or shown.
+// Finds the tag or the commit that a name means: either the name is the full name of a tag, or the
+// repository has no branch of that name. A commit may be named by its first digits. `git.ts` and
+// `git-remote.ts` call these functions before they fetch. The git host is asked, but not trusted.
 import type { Checked } from "#deploy/checked.ts";
 import type { GitResult, GitRun } from "./git-command.ts";
 import { isCommit } from "./git-url.ts";
@@ -27,7 +27,7 @@ export function isTagName(name: string): boolean {
   return name.startsWith(tagPrefix);
 }
 
-/** Whether the text can be the beginning of a commit's id. */
+/** Whether the text can be the beginning of a commit's id. A SHA-256 id has 64 digits. */
 export function isCommitStart(text: string): boolean {
   return new RegExp(`^[0-9a-f]{${digitsMin},64}$`).test(text);
 }
@@ -41,12 +41,14 @@ export async function findTag(run: RunGit, url: string, name: string): Promise<s
   const { output } = await run(["ls-remote", "--tags", "--end-of-options", url, tag], {
     isRemote: true,
   });
+  // Each line is an id, a tab and a name. git takes `tag` as a pattern that other names can match.
   return output.split("\n").some((line) => line.split("\t")[1] === tag) ? tag : null;
 }
 
 /**
  * The id of the only commit in the branches and tags that begins with the digits; a full id is
- * returned unchecked. Fetches commits without their files, if the host supports that.
+ * returned unchecked. Fetches commits without their files, if the host supports that. Returns a
+ * reason when no commit or several begin with the digits, and git's result when the fetch failed.
  */
 export async function findCommit(
   run: RunGit,
@@ -87,17 +89,17 @@ export async function findCommit(
   };
 }
 
-/** The commits that begin with the digits, up to a little more than a refusal lists. */
+/** The commits that begin with the digits. Stops soon after it has found more than `listedMax`. */
 async function listCommits(run: RunGit, digits: string): Promise<string[]> {
   const found: string[] = [];
   let rest = "";
   await run(["rev-list", "--all"], {
     onOutput: (chunk) => {
       const lines = (rest + chunk.toString("latin1")).split("\n");
-      // The last line may be incomplete.
+      // The last line may be incomplete: it is put before the next chunk.
       rest = lines.pop() ?? "";
       found.push(...lines.filter((line) => line.startsWith(digits) && isCommit(line)));
-      // False ends git: its output has no form that is known, or enough commits were found.
+      // False ends git: a line is longer than any id, or enough commits were found.
       return rest.length <= lineBytesMax && found.length <= listedMax;
     },
   });

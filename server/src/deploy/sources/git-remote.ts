@@ -22,13 +22,15 @@ import { SettingsFolders } from "./settings-folders.ts";
 export type GitRemoteOptions = {
   readonly git: Git;
   readonly hosts: GitHosts;
+  /** The folder of all fetched sources. */
   readonly sourcesDir: string;
   readonly findCredential: FindCredential;
+  /** The maximum size of one folder that git writes to (SLIPWAY_GIT_SIZE_MB). */
   readonly bytesMax: number;
   readonly clock: Clock;
 };
 
-/** A repository as a project sees it. */
+/** A repository, and the project whose credential is used to read it. */
 export type RemoteRepository = { readonly projectId: ProjectId; readonly gitRepo: string };
 
 /** The message and the author of a commit, and whether some folders differ from an older commit. */
@@ -37,7 +39,7 @@ export type CommitFacts = {
   readonly author: string;
   /**
    * Whether one of the folders differs between the older commit and this one; null: there is no
-   * older commit, or the host has it no more.
+   * older commit, or it could not be fetched.
    */
   readonly isTouched: boolean | null;
 };
@@ -57,7 +59,10 @@ export type Branches = {
 export type RepositorySettings = {
   readonly folders: readonly string[];
   readonly hasMore: boolean;
-  /** Whether the requested branch or folder does not exist; null: both exist. */
+  /**
+   * What does not exist: the requested branch (nor a tag or a commit that its name could mean), or
+   * the folder. Null: both exist.
+   */
   readonly missing: "branch" | "folder" | null;
   /** The file that a build uses, with its text or why it cannot be read; null: there is none. */
   readonly toml: { readonly name: string; readonly text: Checked<string> } | null;
@@ -65,11 +70,14 @@ export type RepositorySettings = {
 };
 
 const dockerfileName = "Dockerfile";
-/** The name of the folder that the questions use, next to the builds' folders. */
+/** The name of the folder, beside the folders of builds, that holds the folders of questions. */
 export const asksName = "asks";
 /** The maximum number of branches in a list: nobody chooses from more. */
 const branchesMax = 500;
-/** The timeouts of git's runs; `look` is for a fetch whose result a person waits for. */
+/**
+ * The timeouts of git's runs: `look` is for finding and fetching what a person waits to see,
+ * `fetch` for other fetches, and `list` for all other runs.
+ */
 const timeoutMs = { list: 20_000, look: 40_000, fetch: 120_000 } as const;
 
 /** Asks git hosts. Each question uses a folder of its own, which is removed afterwards. */
@@ -102,6 +110,7 @@ export class GitRemote {
       const args = ["ls-remote", "--heads", "--end-of-options", question.url, ...refs];
       const listed = await question.run(args, { isRemote: true, timeoutMs: timeoutMs.list });
       if (!listed.isOk) return { ok: false, reason: question.explain(listed) };
+      // Each line is an id, a tab and a ref. git takes `refs` as patterns, so it may list others.
       const lines = listed.output.split("\n").map((line) => line.split("\t"));
       const heads = lines.filter(
         ([commit = "", ref = ""]) => isCommit(commit) && refs.includes(ref),
@@ -130,6 +139,7 @@ export class GitRemote {
       if (!listed.isOk) return { ok: false, reason: question.explain(listed) };
       const named = listed.output.matchAll(/^[0-9a-f]+\trefs\/heads\/(.+)$/gm);
       const all = Array.from(named, ([, name = ""]) => name).filter((name) => checkBranch(name).ok);
+      // With `--symref`, a line without an id says to which branch HEAD points.
       const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(listed.output)?.[1];
       // This list has at most one name: that of the default branch, if the host lists that branch.
       const first = all.filter((name) => name === head);
@@ -143,7 +153,7 @@ export class GitRemote {
 
   /**
    * Lists the folders of a branch, a tag or a commit that have a settings file, and reads the file
-   * of `folder`. Fetches no other files.
+   * of `folder`. Fetches no other files if the host can leave them out.
    */
   async settings(
     repository: RemoteRepository,
@@ -154,7 +164,7 @@ export class GitRemote {
       await question.run(["init", "--quiet", "--template="]);
       const ref = "refs/slipway/looked-at";
       const fetched = await fetchNamed(question, { branch, ref, repository: repository.gitRepo });
-      // Only a result of git has an `end`; without it, this says why no commit was found.
+      // Only a result of git has an `end`; without it, `fetched` says why no commit was found.
       if (!("end" in fetched)) return fetched;
       const noSettings = { folders: [], hasMore: false, toml: null, hasDockerfile: false };
       if (isBranchMissing(fetched))
@@ -171,6 +181,7 @@ export class GitRemote {
         ...tomlNames,
         dockerfileName,
       ]);
+      // git fails when the commit has no such folder. The folders with settings are listed even so.
       if (!listed.isOk)
         return {
           ok: true,
@@ -186,7 +197,7 @@ export class GitRemote {
       if (name === undefined) return { ok: true, value: { ...settings, toml: null } };
       // The map has the file, since `name` was found in it.
       const { bytes, result } = await readBlob(question, blobs.get(name) ?? "");
-      // Reading also fails if the file is too large; that is refused by `textOf`.
+      // Reading also fails when the file is too large; `textOf` then says so.
       if (!result.isOk && bytes.length <= textBytesMax)
         return { ok: false, reason: question.explain(result) };
       return { ok: true, value: { ...settings, toml: { name, text: textOf(bytes, name) } } };
@@ -217,6 +228,7 @@ export class GitRemote {
         "refs/slipway/newer",
         "--",
       ]);
+      // The format puts the author on the first line, and the message on the others.
       const [author = "", ...lines] = logged.output.split("\n");
       const facts = {
         author: commitText(author, "author"),
@@ -272,7 +284,7 @@ export class GitRemote {
             args,
             { isRemote = false, timeoutMs: ms = timeoutMs.list, ...others } = {},
           ) => {
-            // A question writes no files of the repository, so it needs no other work tree.
+            // Each run names a work tree, but a question writes no files of the repository there.
             const options = {
               args,
               gitDir,
@@ -305,6 +317,7 @@ type Question = {
   readonly run: (
     args: readonly string[],
     options?: {
+      /** True for commands that connect to the host. */
       isRemote?: boolean;
       timeoutMs?: number;
       onOutput?: NonNullable<GitRun["onOutput"]>;
@@ -315,13 +328,14 @@ type Question = {
    * files are left out if the host can do that.
    */
   readonly fetch: (name: string, ref: string, timeoutMs?: number) => Promise<GitResult>;
+  /** The sentence for a run that failed. */
   readonly explain: (result: GitResult) => string;
 };
 
 /**
- * Fetches what a build would take for the name: the branch, else the tag, else the commit. Only a
- * tag's full name (`refs/tags/…`) means a tag first. If there is nothing of that name, returns a
- * failed fetch, or why no commit was found.
+ * Fetches what a build would fetch for the name: the branch, else the tag, else the commit. Only
+ * for a tag's full name (`refs/tags/…`) is the tag tried before the branch. If there is nothing of
+ * that name, returns a failed fetch, or why no commit was found.
  */
 async function fetchNamed(
   question: Question,
@@ -354,7 +368,7 @@ function blobOf(entry: string): readonly [string, string] {
 
 /**
  * Reads a file; if the fetch has left the file out, git asks the host for it. Kills git soon after
- * it has written `textBytesMax`.
+ * it has put out more than `textBytesMax`.
  */
 async function readBlob(
   question: Question,
@@ -380,7 +394,7 @@ function textOf(bytes: Buffer, name: string): Checked<string> {
   }
 }
 
-/** The question to a repository whose commands `run` runs. */
+/** Makes a question to a repository; `run` runs the git commands of the question. */
 function questionTo(
   run: Question["run"],
   { url, credential }: NonNullable<GitRun["remote"]>,

@@ -34,9 +34,11 @@ export type Fetch = {
   readonly branch: string;
   /** False: `branch` is only a default; see `SourceRequest`. */
   readonly isBranchGiven: boolean;
+  /** How git reaches the host. */
   readonly remote: NonNullable<GitRun["remote"]>;
   /** When the fetch must be over, by the monotonic clock. */
   readonly deadlineMs: number;
+  /** What the files may still take of the limits for the whole app. */
   readonly limits: TreeLimits;
 };
 
@@ -59,7 +61,7 @@ export class GitRuns {
 
   /**
    * Runs one git command within the remaining time. Rejects when git cannot start, when it is
-   * killed, and when it uses too much processor time.
+   * killed (but not when `onOutput` ends it), and when it uses too much processor time.
    */
   async run(fetch: Fetch, args: readonly string[], options: RunOptions = {}): Promise<GitResult> {
     const { clock, git } = this.#options;
@@ -78,7 +80,8 @@ export class GitRuns {
       throw new BuildFailed(`${fetch.remote.url.host} sends an endless stream of messages.`);
     if (result.end.kind === "aborted") throw new Error("git was ended");
     if (result.end.kind === "exited" && result.end.exitCode === cpuTimeExitCode) {
-      // git says this of a child process that used too much; here git itself did.
+      // git prints this output when a child process used too much processor time. Here git itself
+      // did, and could not print it.
       throw new BuildFailed(explainGitFailure({ ...namesOf(fetch), output: "died of signal 24" }));
     }
     // The shell that starts git exits with 127 when it does not find git.
@@ -94,8 +97,9 @@ export class GitRuns {
   /** Runs git, and ends it when the git folder or the app's folder becomes too large. */
   async runMeasured(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
     const { clock, bytesMax } = this.#options;
-    // The packed and the unpacked files are measured: each may reach the limit. A submodule has a
-    // git folder of its own, and its unpacked files are in the app's folder.
+    // The folders with the packed and with the unpacked files are measured separately: each may
+    // reach the limit. A submodule has a git folder of its own, and its unpacked files are in the
+    // app's folder.
     const { gitDir, appDir } = fetch;
     const folders = [gitDir, appDir];
     const measured = await whileMeasured(
@@ -106,6 +110,7 @@ export class GitRuns {
       },
     );
     if (!measured.isTooLarge) return measured.result;
+    // The message names the limit of the whole app: a submodule has only what the rest leaves.
     const whole =
       fetch.limits.isRest === true ? `With ${fetch.repository} the app` : fetch.repository;
     throw new BuildFailed(
@@ -113,7 +118,7 @@ export class GitRuns {
     );
   }
 
-  /** Fetches the commit of a full reference name or of a commit's id, without its history. */
+  /** Fetches a commit without its history. `ref` is a full reference name, or the commit's id. */
   async fetchRef(fetch: Fetch, ref: string): Promise<GitResult> {
     return await this.runMeasured(fetch, [
       "fetch",
@@ -129,7 +134,7 @@ export class GitRuns {
     ]);
   }
 
-  /** The id, the author and the message of the fetched commit, by lines. */
+  /** The id of the fetched commit, its author, and its message, each beginning a new line. */
   async readHead(fetch: Fetch): Promise<string> {
     const args = ["log", "-1", "--format=%H%n%an <%ae>%n%B", `${fetchedRef}^{commit}`, "--"];
     return (await this.run(fetch, args)).output;
@@ -137,6 +142,7 @@ export class GitRuns {
 
   /**
    * Prepares a fetch of the same repository, or of another, in a git folder beside that of `fetch`.
+   * `name` is the name of the new git folder, and `changes` replaces other members of `fetch`.
    */
   async apart(
     fetch: Fetch,
@@ -156,7 +162,7 @@ export class GitRuns {
     return { ...fetch, folder, ...changes, gitDir, remote };
   }
 
-  /** Lists the contents of the app's folder before writing any of it. */
+  /** Lists the contents of the app's folder, before any of its files is written. */
   async list(fetch: Fetch, commit: string): Promise<TreeListing> {
     const tree = `${commit}:${fetch.folder}`;
     const type = await this.run(fetch, ["cat-file", "-t", tree]);
@@ -171,6 +177,7 @@ export class GitRuns {
     if (!result.ok)
       throw new BuildFailed(`${fetch.repository} cannot be deployed: ${result.reason}.`);
     if (!listed.isOk) throw new BuildFailed(`git could not list the files of ${fetch.repository}.`);
+    // The listing begins at the app's folder, but .gitmodules has paths of the whole repository.
     const { submodules } = result.value;
     const placed = submodules.map((submodule) => ({
       ...submodule,
@@ -185,8 +192,8 @@ export class GitRuns {
   }
 
   /**
-   * Runs git, which writes files from objects that it has. Rejects with a `BuildFailed` when git
-   * fails.
+   * Runs a git command that writes files from objects that are already fetched. Rejects with a
+   * `BuildFailed` when git fails.
    */
   async write(fetch: Fetch, args: readonly string[]): Promise<void> {
     const result = await this.runMeasured(fetch, args, false);
@@ -237,6 +244,7 @@ export class GitRuns {
     }
   }
 
+  /** Why the folder of `gitPath` cannot be used. `isThere`: the path exists, but is no folder. */
   async #explainFolder(fetch: Fetch, commit: string, isThere: boolean): Promise<string> {
     const { folder, repository } = fetch;
     if (isThere)

@@ -1,7 +1,7 @@
 // Fetches the submodules of an app's folder, at the commits that the repository names, into their
 // folders. Uses only hosts from which apps may be fetched, with the project's credential for the
-// host. Their number and depth are limited, and their size and time together with those of the
-// repository. Called by `git.ts` after the checkout, if the app's settings ask for it.
+// host. Limits their number and depth; the limits of size and time hold for the app's repository
+// and its submodules together. Called by `git.ts` after the checkout, if the settings ask for it.
 import { realpath } from "node:fs/promises";
 import { join, posix } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -11,9 +11,9 @@ import type { Fetch, GitRuns } from "./git-runs.ts";
 import { joined, type Submodule, type TreeListing } from "./git-tree.ts";
 import { repositoryAddress } from "./git-url.ts";
 
-/** The maximum number of submodules, more than any app has: each submodule is a fetch. */
+/** The maximum number of submodules, far more than apps usually have: each one is a fetch. */
 const submodulesMax = 50;
-/** The maximum depth of submodules within submodules. */
+/** The maximum depth of submodules within submodules, deeper than apps usually nest them. */
 const depthMax = 4;
 
 /** A repository in the app's folder. `at` is its path there, "" for the app's own repository. */
@@ -49,6 +49,7 @@ export async function fetchSubmodules(
   // The loop also comes to the repositories that it adds itself.
   for (const outer of repositories) {
     const { submodules } = outer.listing;
+    // A refusal because of their number or depth names the first one.
     const [first] = submodules;
     if (first !== undefined) {
       const path = posix.join(outer.at, first.path);
@@ -71,10 +72,11 @@ export async function fetchSubmodules(
         repositories.push(placed);
         listing = joined(listing, placed.listing, placed.at);
       }
-      // The git folder of the app's own repository is still needed.
+      // `git.ts` still needs the git folder of the app's own repository, and removes it later.
       if (outer.at !== "") await removeFolder(outer.fetch.gitDir);
     }
   }
+  // Submodules that stay in the listing are reported as not fetched.
   const fetched = new Set(repositories.map(({ at }) => at));
   const submodules = listing.submodules.filter(({ path }) => !fetched.has(path));
   return { listing: { ...listing, submodules }, repositories };
@@ -95,7 +97,7 @@ async function readModules(
     "^submodule\\..*\\.(path|url)$",
   ];
   const { output } = await runs.run(fetch, args);
-  // Each entry is a key, a newline and a value.
+  // Each entry is a key (`submodule.<name>.path` or `submodule.<name>.url`), a newline and a value.
   const values = new Map(
     output.split("\0").map((entry) => {
       const end = entry.indexOf("\n");
@@ -120,6 +122,7 @@ function addressOf(submodule: {
 }): { readonly url: Fetch["remote"]["url"]; readonly canonical: string } {
   const { path, url = "", from, hosts } = submodule;
   if (url === "") throw refused(path, `.gitmodules of ${from.repository} has no address for it`);
+  // A relative address begins with ./ or ../
   const absolute = /^\.\.?\//.test(url) ? resolveRelative(url, from) : url;
   const address = absolute === null ? null : repositoryAddress(absolute, hosts);
   if (address?.ok === true) return address.value;
@@ -132,11 +135,12 @@ function addressOf(submodule: {
 
 /**
  * Resolves a relative address as git does: against the address of the repository that has the
- * submodule. Null: the address leads out of the git host.
+ * submodule. Null: the address leads out of the git host, or to a path without an owner.
  */
 function resolveRelative(url: string, { repository, remote }: Fetch): string | null {
   const { path } = remote.url;
   const target = posix.join(path, url.replace(/\/$/, "")).replace(/\.git$/, "");
+  // The part of `repository` before `path` is kept, so `repository` must end with `path`.
   if (target.startsWith("..") || !target.includes("/") || !repository.endsWith(path)) return null;
   return repository.slice(0, repository.length - path.length) + target;
 }
@@ -188,7 +192,8 @@ async function fetchOne(
     throw refused(at, runs.explain(fetch, fetched, { isSubmodule: true }).replace(/\.$/, ""));
   const listing = await runs.list(fetch, commit);
   await runs.checkOut(fetch, commit);
-  // Removed at once, because nothing limits the git folders of all submodules together.
+  // The git folder is still needed to read .gitmodules if there are submodules in the submodule.
+  // Otherwise it is removed at once: nothing limits the git folders of all submodules together.
   if (listing.submodules.length === 0) await removeFolder(fetch.gitDir);
   return { at, fetch, commit, listing, depth: outer.depth + 1 };
 }

@@ -1,7 +1,7 @@
 // Reads the listing of a repository's tree before any file is written: how much it contains, and
-// what needs care (submodules, links, names that are not text). Also lists and counts folders: a
-// folder that contains itself ten times, ten levels deep and without a file, would keep git busy
-// almost endlessly. Pure: bytes in, findings out.
+// what needs care (submodules, links, names that are not text). Also counts folders: a tree without
+// files, in which each folder has the same subfolder ten times, ten levels deep, is small to send
+// and would keep git busy almost endlessly. Pure: bytes in, findings out.
 import { posix } from "node:path";
 
 /**
@@ -30,16 +30,17 @@ export type TreeLimits = {
   readonly isRest?: boolean;
 };
 
-/** Half of the system's limit: the app's folder is below other folders. */
+/** Half of the system's limit for a whole path, since the app's folder is below other folders. */
 const pathBytesMax = 2048;
-/** The limit of file systems. */
+/** The limit of file systems for the name of one file or folder. */
 const nameBytesMax = 255;
-/** Total bytes of all paths, which are kept in memory; 200 000 files with 300 each. */
+/** The maximum for all paths, which are kept in memory: 200 000 files with 300 bytes each. */
 const listingBytesMax = 60_000_000;
 /** The maximum number of links. Each link is resolved before the app is built. */
 const linksMax = 10_000;
-/** Larger attribute files, and more of them, are left out of the listing. */
+/** Larger attribute files are left out of the listing, since all listed ones are read. */
 const attributeBytesMax = 100_000;
+/** The maximum number of attribute files in a listing; further ones are left out. */
 const attributeFilesMax = 1000;
 const tooLongPath = `it contains a path that is longer than ${pathBytesMax} bytes`;
 /** A pointer of Git LFS has about 130 bytes. */
@@ -103,6 +104,7 @@ export class TreeReader {
    * is `-`, which counts as 0.
    */
   #entry(bytes: Buffer): void {
+    // The byte 9 is a tab.
     const tab = bytes.indexOf(9);
     const [mode, type, commit = "", sizeText] = bytes
       .subarray(0, tab)
@@ -120,7 +122,7 @@ export class TreeReader {
     this.#bytes += size;
     this.#listingBytes += path.length;
     if (type === "commit") this.#submodules.push({ path: name, origin: name, commit });
-    // The mode of symbolic links.
+    // 120000 is the mode of symbolic links.
     else if (mode === "120000") this.#links.push(name);
     else if (/(^|\/)\.gitattributes$/.test(name)) this.#addAttributes(name, size);
     else if (size >= pointerBytes.min && size <= pointerBytes.max) this.#smallFiles.push(name);
@@ -157,7 +159,10 @@ export class TreeReader {
   }
 }
 
-/** One listing of `listing` and of `added`, whose folder or file was put at the path `at`. */
+/**
+ * Joins two listings into one. The folder or the file that `added` lists was put at the path `at`.
+ * `origin` stays, since it is not a path in the app's folder.
+ */
 export function joined(listing: TreeListing, added: TreeListing, at: string): TreeListing {
   const below = (names: readonly string[]): string[] => names.map((name) => posix.join(at, name));
   return {
@@ -179,6 +184,7 @@ export function joined(listing: TreeListing, added: TreeListing, at: string): Tr
 /** The text; null: the bytes are not UTF-8. */
 function decode(bytes: Buffer): string | null {
   try {
+    // With `ignoreBOM`, a byte order mark stays in the text: it is part of the file's name.
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return null;

@@ -10,7 +10,10 @@ type Repository = { readonly owner: string; readonly repo: string };
 export type SourceUrl = {
   readonly url: string;
   readonly protocol: "http" | "https" | "ssh" | "file";
-  /** Host, with its port unless it is the default; the key of its credentials. Empty for `file`. */
+  /**
+   * The host, with its port unless that is the default. A project's credential for the host is
+   * found by this text. Empty for `file`.
+   */
   readonly host: string;
   /** The path below which the host has all its repositories, such as `/gitlab`; "" for none. */
   readonly below: string;
@@ -18,12 +21,15 @@ export type SourceUrl = {
   readonly path: string;
 };
 
-/** With `refs/heads/` before it, such a name has 255 characters. */
+/** A name of this length has 255 characters with `refs/heads/` before it. */
 const branchLengthMax = 244;
+/** The maximum length of the app's path in its repository, far more than usual paths have. */
 const pathLengthMax = 1024;
 
 /** Checks a branch against git's rules for branch names. */
 export function checkBranch(branch: string): Checked<string> {
+  // The first pattern has the characters that git forbids anywhere. The second one has what a name
+  // must not begin with, what it must not end with, and pairs that it must not contain.
   const isUsable =
     branch.length > 0 &&
     branch.length <= branchLengthMax &&
@@ -62,10 +68,11 @@ export function isCommit(text: string): boolean {
 
 /** The address of a repository, from a template that the configuration has checked. */
 export function sourceUrl(template: string, repository: Repository): SourceUrl {
+  // As results of functions, the replacements are taken as they are, even with a `$` in them.
   const url = template
     .replaceAll("{owner}", () => repository.owner)
     .replaceAll("{repo}", () => repository.repo);
-  // A checked template has one of these protocols.
+  // A checked template has one of these protocols, so the default is never used.
   const protocol = (/^(https?|ssh|file):/.exec(url)?.[1] ?? "https") as SourceUrl["protocol"];
   const below = foldersOf(template)
     .map((folder) => `/${folder}`)

@@ -1,4 +1,4 @@
-// Fetches the app's folder of a repository, at one pinned commit, into a folder of its own. Limits
+// Fetches the app's folder of a repository, at one commit, into a folder of its own. Limits
 // the time and the size, and leaves out `.git` and links that point outside the folder. Called by
 // `deploy/make-artifact.ts`, stage `source`.
 import { mkdir, readdir } from "node:fs/promises";
@@ -25,6 +25,7 @@ import { fetchSubmodules } from "./git-submodules.ts";
 import type { TreeListing } from "./git-tree.ts";
 
 export type GitSourceOptions = GitRemoteOptions & {
+  /** The maximum time for fetching one source. */
   readonly timeoutMs: number;
   readonly log: Log;
   /** Checks addresses that git hosts name, such as those of files in Git LFS. */
@@ -35,7 +36,7 @@ export type GitSourceOptions = GitRemoteOptions & {
 const filesMax = 200_000;
 /** The first version, major and minor, that reads settings from `GIT_CONFIG_COUNT`. */
 const gitMin = [2, 31] as const;
-/** How many lines of git and its host a failed fetch shows: the last ones contain the cause. */
+/** How many of the last lines of git and its host a failed fetch logs: they contain the cause. */
 const errorLinesMax = 50;
 
 type Commit = { readonly commit: string; readonly message: string; readonly author: string };
@@ -54,6 +55,7 @@ type FetchTarget = {
 type Fetched = Commit & {
   /** The given fetch; or its copy with the repository's default branch, if that was used. */
   readonly fetch: Fetch;
+  /** The branch or tag that led to the commit; null: the commit itself was named. */
   readonly branch: string | null;
 };
 
@@ -167,8 +169,8 @@ export class GitSource implements Source {
     const result = await this.#fetchTarget(fetch, branch);
     if (result.isOk) return await this.#readCommit(fetch, branch);
     if (!isBranchMissing(result)) throw new BuildFailed(await this.#explainFetch(fetch, result));
-    const other = await this.#tagOrCommit(fetch);
-    if (other !== null) return await this.#fetchAndRead(fetch, other);
+    const alternative = await this.#tagOrCommit(fetch);
+    if (alternative !== null) return await this.#fetchAndRead(fetch, alternative);
     const defaultBranch = await this.#defaultBranch(fetch);
     if (defaultBranch === null) throw new BuildFailed(await this.#explainFetch(fetch, result));
     const withDefault = { ...fetch, branch: defaultBranch };
@@ -176,8 +178,8 @@ export class GitSource implements Source {
   }
 
   /**
-   * What the branch's name means if there is no such branch: a tag, or a commit whose id begins
-   * with the name. Null: the name means neither, or it is only our default.
+   * What the branch's name means besides a branch: a tag, or a commit whose id begins with the
+   * name. Null: the name means neither, or it is only our default.
    */
   async #tagOrCommit(fetch: Fetch): Promise<FetchTarget | null> {
     const { branch, repository, request, remote, isBranchGiven } = fetch;
@@ -203,6 +205,7 @@ export class GitSource implements Source {
     let found: Awaited<ReturnType<typeof findCommit>> = { ok: true, value: digits };
     if (!isCommit(digits)) {
       request.log("source", "platform", `Looking for the commit ${digits} of ${repository} …`);
+      // The search fetches all commits of the repository, into a git folder that is removed again.
       const apart = await this.#runs.apart(fetch, { name: "commits" });
       await this.#runs.run(apart, ["init", "--quiet", "--template="]);
       const run = this.#runnerOf(apart);
@@ -256,9 +259,11 @@ export class GitSource implements Source {
     return found;
   }
 
+  /** The sentence for a failed fetch. Also logs the last messages of git and its host. */
   async #explainFetch(fetch: Fetch, result: GitResult): Promise<string> {
     const { repository, remote, branch, request } = fetch;
-    // Messages of ssh contain the path of its known-hosts file on the platform's machine.
+    // Messages of ssh contain the path of its known-hosts file. The log must not tell people where
+    // the platform's folders are.
     const errorText = result.errorOutput.trim().replaceAll(`${this.#options.sourcesDir}/`, "");
     const lines = errorText.split("\n").slice(-errorLinesMax);
     for (const line of lines) request.log("source", "stderr", line);

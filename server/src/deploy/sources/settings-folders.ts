@@ -7,7 +7,7 @@ import { tomlNames } from "#deploy/app-files.ts";
 const foldersMax = 200;
 /** The maximum number of files and folders in a listing, as many as a build takes. */
 const entriesMax = 200_000;
-/** A listing with a longer entry is not read further. */
+/** A longer entry ends the reading. 4096 bytes is the system's limit for a path. */
 const entryBytesMax = 4096;
 
 /** Reads the output of `git ls-tree -r -t -z` as it arrives. */
@@ -36,11 +36,13 @@ export class SettingsFolders {
   }
 
   /**
-   * Reads an entry, `<mode> <type> <object>\t<path>`. Bytes of a path that are no text are replaced
-   * by U+FFFD. The modes of regular files begin with 100.
+   * Reads an entry, `<mode> <type> <object>\t<path>`. The modes of regular files begin with 100.
+   * Bytes of a path that are no text were replaced by U+FFFD; the folder of such a path is left
+   * out, since its name is not known.
    */
   #read(entry: string): void {
     const path = /^100\d{3} blob [0-9a-f]+\t(.+)$/s.exec(entry)?.[1] ?? "";
+    // A file in the root has no slash, so `at` is -1 then, and its folder is "".
     const at = path.lastIndexOf("/");
     const fileName = path.slice(at + 1);
     const isSettings = tomlNames.some((name) => name === fileName) && !path.includes("\ufffd");

@@ -17,23 +17,30 @@ import { errorCode } from "#lib/error-code.ts";
 
 /** The maximum number of files in one upload. */
 export const filesMax = 200_000;
+/** The maximum number of folders in one upload; tests set a smaller one. */
 const foldersMaxDefault = 50_000;
+/** Far longer than the paths of apps, and far below the system's limit of 4096 bytes. */
 const pathLengthMax = 1000;
-/** The limit of file systems, in bytes. */
+/** The limit of file systems for the name of one file or folder, in bytes. */
 const partLengthMax = 255;
 /**
- * How many times larger an upload may be unpacked. Files of apps are usually packed to about a
- * tenth of their size.
+ * How many times larger than its zip an upload may be when it is unpacked. Files of apps are
+ * usually packed to about a tenth of their size.
  */
 const ratioMax = 200;
 /** Up to this unpacked size, the ratio does not matter. */
 const anyRatioBytesMax = 256_000_000;
-/** Old packers of Windows write backslashes between folders, which the library reads as slashes. */
+/**
+ * How the library reads a zip: one entry at a time, and the zip stays open until `close` is called.
+ * Old packers of Windows write backslashes between folders; without strict names, the library reads
+ * them as slashes.
+ */
 const zipOptions = { lazyEntries: true, autoClose: false, strictFileNames: false } as const;
 /** The bits of a mode that say what kind of file it is, and the values of the kinds. */
 const fileTypeBits = 0o170000;
 const fileTypes = { regular: 0o100000, folder: 0o040000, link: 0o120000 } as const;
 
+/** The limits for what a zip unpacks to. */
 type Limits = { readonly bytesMax: number; readonly foldersMax?: number };
 type UnpackingOptions = Limits & { readonly appDir: string; readonly signal: AbortSignal };
 
@@ -42,7 +49,7 @@ type UnpackingOptions = Limits & { readonly appDir: string; readonly signal: Abo
  * when the zip is at fault.
  */
 export async function unpack(
-  { zipPath, folder, ...max }: Limits & { readonly zipPath: string; readonly folder: string },
+  { zipPath, folder, ...limits }: Limits & { readonly zipPath: string; readonly folder: string },
   { log, signal }: Pick<SourceRequest, "log" | "signal">,
 ): Promise<FetchedSource> {
   await removeFolder(folder);
@@ -50,9 +57,9 @@ export async function unpack(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   // Readable for everybody: copies keep the mode, and commands of the build run as other users.
   await mkdir(appDir);
-  const unpacking = new Unpacking({ appDir, signal, ...max });
+  const unpacking = new Unpacking({ appDir, signal, ...limits });
   try {
-    await requireFittingSize(zipPath, max.bytesMax, signal);
+    await requireFittingSize(zipPath, limits.bytesMax, signal);
     const zip = await openPromise(zipPath, zipOptions);
     try {
       for await (const entry of zip.eachEntry()) await unpacking.take(zip, entry);
@@ -83,8 +90,8 @@ export async function unpack(
 }
 
 /**
- * Throws `BuildFailed` when the zip announces that it unpacks to far more than its size. Such a zip
- * may use the same bytes for many files.
+ * Throws `BuildFailed` when the zip announces that it unpacks to far more than its size. In such a
+ * zip, many entries may use the same packed bytes.
  */
 async function requireFittingSize(
   zipPath: string,
@@ -117,7 +124,7 @@ function tooLarge(bytesMax: number): BuildFailed {
 
 /** Unpacks one zip, entry by entry. */
 class Unpacking {
-  /** The mode and the digest of each file, by path. */
+  /** The mode and the digest of each file, as one text, by path. */
   readonly files = new Map<string, string>();
   /** The unpacked bytes so far. */
   bytes = 0;
@@ -129,6 +136,7 @@ class Unpacking {
     this.#options = options;
   }
 
+  /** Writes one entry below the app's folder. Rejects with `BuildFailed` for a forbidden entry. */
   async take(zip: ZipFile, entry: Entry): Promise<void> {
     const { appDir, signal } = this.#options;
     signal.throwIfAborted();
@@ -145,7 +153,7 @@ class Unpacking {
       transform: (chunk: Buffer, _encoding, done) => {
         this.bytes += chunk.length;
         digest.update(chunk);
-        // An error ends the unpacking.
+        // Passing an error to `done` ends the unpacking.
         done(this.bytes > this.#options.bytesMax ? tooLarge(this.#options.bytesMax) : null, chunk);
       },
     });
@@ -157,7 +165,7 @@ class Unpacking {
     this.files.set(path, `${mode.toString(8)} ${digest.digest("hex")}`);
   }
 
-  /** Creates the folder and its parents. Each counts: one short path may name hundreds. */
+  /** Creates the folder and its parents. All of them count: one short path may name hundreds. */
   async #makeFolder(path: string): Promise<void> {
     if (path === "." || this.#folders.has(path)) return;
     await this.#makeFolder(dirname(path));
@@ -180,8 +188,8 @@ function pathOf({ fileName }: Entry): string {
 }
 
 /**
- * The relative path for a file's name in an archive, "" for the folder itself. Null: a file of that
- * name must not be stored.
+ * The relative path at which to store a file that has this name in an archive; "" for the top
+ * folder of the archive. Null: a file of that name must not be stored.
  */
 export function storedPath(name: string): string | null {
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
@@ -200,6 +208,7 @@ function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string):
   // The high byte 3 stands for Unix; the mode is then in the upper half of the attributes.
   const isOfUnix = versionMadeBy >> 8 === 3;
   const mode = isOfUnix ? externalFileAttributes >>> 16 : 0;
+  // The type is 0 when the zip has no modes, or modes without a type.
   const type = mode & fileTypeBits;
   if (type === fileTypes.link) {
     throw new BuildFailed(
@@ -209,6 +218,7 @@ function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string):
   if (type !== 0 && type !== fileTypes.regular && type !== fileTypes.folder) {
     throw new BuildFailed(`${quoted(path)} in the upload is neither a file nor a folder.`);
   }
+  // 0o111 has the bits of all who may execute the file.
   return (mode & 0o111) === 0 ? 0o644 : 0o755;
 }
 
