@@ -61,7 +61,7 @@ export async function authorize(
       : `not allow this: it lacks the permission ${route.access}`;
   const callerText =
     caller.kind === "person" ? `The session of "${caller.email}"` : `The token "${caller.name}"`;
-  // Without a text about limits, there are two spaces in a row.
+  // If `limitText` is empty, there are two spaces in a row, which are made one.
   throw new Fault("forbidden", `${callerText} ${limitText} does ${refusal}.`.replace(/ +/g, " "));
 }
 
@@ -85,7 +85,10 @@ function mayUse(caller: Caller, { access }: Route, projectId: string | null): bo
   return allows(caller, access, projectId);
 }
 
-/** Whether the caller may see the project. The operator may read the audit log of a deleted one. */
+/**
+ * Whether the caller may see the project. Operators see every project, and with a route that reads
+ * the audit log also a deleted one.
+ */
 async function isVisible(
   { caller, route }: { readonly caller: Caller; readonly route: Route },
   projectId: string,

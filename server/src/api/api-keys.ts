@@ -58,7 +58,10 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** The account; `token` is undefined when it is not shown. The source says which keys have one. */
+/**
+ * The account as an API key; `token` is undefined when it is not shown. By the source, clients find
+ * the keys that are shown with their token.
+ */
 function show(account: AccountView, token: Secret | undefined): z.infer<typeof apiKey> {
   const source = token === undefined ? "slipway" : "cerebrium_jwt";
   return {

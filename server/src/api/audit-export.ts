@@ -14,6 +14,7 @@ import { paced } from "./slow-clients.ts";
 
 type Parts = Pick<HandlerParts, "auditExport" | "clock" | "log" | "stopping" | "ownerKeyOf">;
 
+/** The media type of each format. */
 const types: Readonly<Record<ExportFormat, string>> = {
   ndjson: "application/x-ndjson; charset=utf-8",
   csv: "text/csv; charset=utf-8; header=present",
@@ -66,7 +67,8 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
     },
     by,
   );
-  // Read before the head is sent, so that an early failure is answered with its status and message.
+  // The first part is read before the head is sent, so that an early failure is answered with its
+  // status and message.
   const firstPart = await exported.next();
   const day = new Date(parts.clock.now()).toISOString().slice(0, 10);
   void reply.header("content-type", types[format]);
@@ -80,7 +82,7 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
   async function* authorizedParts(): AsyncGenerator<string> {
     for (let part = firstPart; part.done !== true; part = await exported.next()) {
       yield part.value;
-      // An export may take minutes. It stops when the caller loses the permission meanwhile.
+      // An export may take minutes. If the caller loses the permission meanwhile, this throws.
       await call.admit();
     }
   }
@@ -106,5 +108,6 @@ async function enter(gate: Gate, ownerKey: string): Promise<Leave> {
     ? `${exportsMax.owner} exports of the project's owner`
     : `${exportsMax.all} exports`;
   const message = `${running} are already running; try again when one has ended.`;
+  // Nobody knows when an export ends, so the number of seconds is a guess.
   throw new Fault("rate_limited", message, { retryAfterSeconds: 10 });
 }

@@ -26,7 +26,7 @@ export function auditLogHandlers({ auditLog }: HandlerParts) {
         limit: Number(query["limit"]),
         nextToken: query["nextToken"] as string | null,
       });
-      // The project's members can see that somebody else has read their log.
+      // From this entry, the project's members learn that an operator has read their log.
       if (call.by.actor.type === "operator") await auditLog.recordRead(projectId, call.by);
       const { items, nextToken } = page;
       return {

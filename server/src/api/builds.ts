@@ -37,7 +37,7 @@ export function buildHandlers({ builds, urls }: HandlerParts) {
           "commit and branch are both given, but a build is of one of them: leave one out.",
         );
       }
-      // Null and an empty text add nothing.
+      // A commit or a branch that is null or empty is left out.
       const source = {
         ...(commit && { commit: String(commit) }),
         ...(branch && { branch: String(branch) }),

@@ -39,6 +39,7 @@ export type ApiCall = {
   readonly appId: AppId | null;
   /** Null: the route needs no token. */
   readonly caller: Caller | null;
+  /** Who acts, for the audit log. */
   readonly by: By;
   /** Validated by the route's table; parameters that were omitted have their default. */
   readonly query: Readonly<Record<string, string | number | boolean | null>>;
@@ -260,7 +261,9 @@ function fromText(field: Field, value: unknown): unknown {
   return takesNumber && isNumber ? Number(value) : value;
 }
 
-/** The refusal of an unknown name. It suggests a similar one, or else lists all. */
+/**
+ * The refusal of an unknown name. It suggests a similar allowed name, or else lists all of them.
+ */
 function unknownName(name: string, kind: "parameter" | "field", fields: Fields): Fault {
   const hint =
     suggestion(name, Object.keys(fields)) || `; allowed: ${Object.keys(fields).join(", ")}.`;

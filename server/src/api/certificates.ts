@@ -18,7 +18,7 @@ export function certificateHandlers({ certificates: useCases }: HandlerParts) {
       return showCertificate(await useCases.renew(nameOf(call), call.by));
     },
     async revokeCertificate(call) {
-      // The contract has checked that it is one of the reasons.
+      // The contract has checked that the text is a known reason.
       const reason = String(bodyOf(call)["reason"]) as RevocationReason;
       return showCertificate(await useCases.revoke(nameOf(call), reason, call.by));
     },
@@ -29,14 +29,14 @@ function nameOf(call: ApiCall): string {
   return hostNameOf(call, "certificate", "There is no such certificate: slipway certificates");
 }
 
-function showCertificate(one: ListedCertificate): Sent<z.infer<typeof operatorCertificate>> {
+function showCertificate(listed: ListedCertificate): Sent<z.infer<typeof operatorCertificate>> {
   return {
-    name: one.name,
-    state: one.state,
-    begins_at: one.beginsAt,
-    ends_at: one.endsAt,
-    next_try_at: one.nextTryAt,
-    failures: one.failures,
-    last_error: one.lastError,
+    name: listed.name,
+    state: listed.state,
+    begins_at: listed.beginsAt,
+    ends_at: listed.endsAt,
+    next_try_at: listed.nextTryAt,
+    failures: listed.failures,
+    last_error: listed.lastError,
   };
 }

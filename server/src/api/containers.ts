@@ -43,7 +43,7 @@ function showContainer(
   { now, use }: { readonly now: number; readonly use: ReplicaUse | undefined },
 ): z.infer<typeof containers.containerList>[number] {
   const startedAt = container.started_at;
-  // A Unix socket has no host.
+  // The address is a host with its port, or a Unix socket, which has no host.
   const host = container.address?.startsWith("unix:")
     ? null
     : (container.address?.replace(/:\d+$/, "") ?? null);

@@ -1,5 +1,5 @@
-// The files of the dashboard, held in memory. They are built while the platform runs: a newer build
-// is read when somebody asks for a page. When a build failed, `problem` says why.
+// The files of the dashboard, held in memory. They may be built anew while the platform runs: the
+// new files are read when somebody asks for a page. When a build failed, `problem` says why.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { errorCode } from "#lib/error-code.ts";
@@ -65,7 +65,8 @@ export class DashboardFiles {
       this.#files = readFiles(join(this.#folder, "pages"));
       this.#version = version;
     } catch (error) {
-      // A newer build is just replacing the files. The earlier ones in memory are still good.
+      // A newer build is replacing the files at this moment. Until it is done, the earlier ones are
+      // sent from memory.
       if (errorCode(error) !== "ENOENT") throw error;
     }
   }

@@ -11,7 +11,7 @@ import { bodyOf, partOf, readBody, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 import { personCallerOf } from "./people-auth.ts";
 
-/** Logins begun per minute and network address, which several people may share. */
+/** Logins begun per minute and network address: many, since several people may share an address. */
 const beginsMax = 120;
 /** Polls per minute and network address: existing clients poll twice a second. */
 const pollsMax = 600;

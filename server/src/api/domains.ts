@@ -1,4 +1,4 @@
-// The domains of apps: names of their own on which they answer, as the API shows and changes them.
+// Route handlers for the domains of apps, which are further host names on which an app answers.
 import type { z } from "zod";
 import type { domain } from "@slipway/contract/domain-routes.ts";
 import type { Sent } from "@slipway/contract/route.ts";

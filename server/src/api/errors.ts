@@ -1,5 +1,6 @@
-// Turns every error into an answer: a fault into its status and message, everything else into an
-// internal error with an id, whose cause is only logged.
+// Turns every error into an answer: a fault into its status and message, known errors of Fastify
+// and the database into faults, and everything else into an internal error. The cause of an
+// internal error is only logged, under the id that the answer names.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { Fault, faultTable, noSuchProject } from "#lib/fault.ts";
 import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
@@ -12,8 +13,8 @@ const mebibyte = 1_048_576;
 export const noJson = 'The body must be JSON, sent with "Content-Type: application/json".';
 
 /**
- * The fault that the caller is answered with. For an internal error its text names the request's
- * id, by which the operator finds the cause in the log.
+ * The fault that the caller is answered with. The text of an internal error names the request's id,
+ * by which the operator finds the cause in the log.
  */
 export function faultOf(
   error: unknown,
@@ -80,9 +81,10 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
   if (fault.retryAfterSeconds !== undefined)
     void reply.header("retry-after", String(fault.retryAfterSeconds));
   if (fault.code === "unauthorized") void reply.header("www-authenticate", "Bearer");
-  // After an oversized body Fastify would close the connection. If bytes are still unread, closing
-  // resets the connection, and the answer is lost. The condition is needed, since after a removal
-  // Node does not send its own `connection: close` when the platform stops, either.
+  // After an oversized body, Fastify sets `connection: close`. If bytes are still unread, closing
+  // resets the connection, and the answer is lost, so the header is removed. It is removed only
+  // where it is set: after a removal, Node does not send its own `connection: close` either, which
+  // is needed when the platform stops.
   if (reply.hasHeader("connection")) void reply.removeHeader("connection");
   return reply
     .code(status)
@@ -109,8 +111,9 @@ function isClientDisconnect(error: unknown): boolean {
 }
 
 /**
- * Whether the database cannot be reached: connection errors of Node and PostgreSQL (refused, reset,
- * no socket, shutdown, too many connections), and errors of the pool, which have no code.
+ * Whether the database cannot be reached: connection errors of Node (refused, reset, broken, no
+ * socket) and of PostgreSQL (08…: no connection; 57P0…: shutdown; 53300: too many connections), and
+ * errors of the pool, which have no code.
  */
 function isDatabaseUnreachable(code: string, error: unknown): boolean {
   if (/^(?:ECONNREFUSED|ECONNRESET|EPIPE|ENOENT|08\w{3}|57P0\d|53300)$/.test(code)) return true;

@@ -21,10 +21,16 @@ export type SendEvents = (
 
 type StreamParts = Pick<HandlerParts, "clock" | "log" | "stopping" | "followers" | "ownerKeyOf">;
 
-/** Bounded, since each follower queries the database for as long as its client stays. */
+/**
+ * How many followers there may be in total. They are bounded, since each one queries the database
+ * for as long as its client stays.
+ */
 const followersMax = 400;
+/** How many followers there may be for the projects of one owner. */
 const ownerFollowersMax = 50;
-/** Well below the idle timeouts of common proxies (30 s and more). */
+/**
+ * How often a heartbeat is sent: well below the idle timeouts of common proxies (30 s and more).
+ */
 const heartbeatMs = 15_000;
 /** A client that reads nothing for this long is disconnected. */
 const drainWaitMs = 60_000;
@@ -56,6 +62,7 @@ export function followersGate(): Gate {
 
 function tooManyFollowers(): Fault {
   const text = `Too many logs and roll-outs are followed at once: at most ${ownerFollowersMax} of one owner's projects, and ${followersMax} in total. End one, or leave out follow.`;
+  // Nobody knows when a stream ends, so the number of seconds is a guess.
   return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
 }
 

@@ -13,7 +13,7 @@ export type ExecInput =
 
 /** The maximum number of columns and of rows of a terminal. */
 const sideMax = 2_000;
-/** The JSON of two numbers is much shorter. */
+/** A longer message is no size of a terminal: the JSON of two numbers is much shorter. */
 const resizeBytesMax = 200;
 
 /** Reads a message of a client. */

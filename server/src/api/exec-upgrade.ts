@@ -14,7 +14,7 @@ type Upgrade = {
   readonly firstBytes: Buffer;
 };
 
-/** A megabyte is enough, since clients send input in pieces. */
+/** The maximum size of a message: a megabyte is enough, since clients send input in pieces. */
 const messageBytesMax = 1_048_576;
 /** The path of the route; several slashes in a row count as one, as in the API. */
 const path = /^\/+v2\/+projects\/+[^/]+\/+apps\/+[^/]+\/+containers\/+[^/]+\/+exec\/*$/;
@@ -37,6 +37,7 @@ export function isExecSocket(url: string): boolean {
 /** Hands the request to the API. Never throws. */
 export function takeExecSocket(api: FastifyInstance, upgrade: Upgrade): void {
   const { request, socket } = upgrade;
+  // An error needs no handling: the connection closes after it.
   socket.on("error", () => undefined);
   const response = new ServerResponse(request);
   response.shouldKeepAlive = false;

@@ -1,7 +1,7 @@
-// Looks up names for outward calls. It asks DNS directly: the system's resolver blocks one of the
-// process's four threads while a name server stays silent, and whoever writes a URL can pick a name
-// with such a server. The system is asked only for names that DNS does not know: those of
-// /etc/hosts, containers and search domains.
+// Looks up names for outward calls. It asks DNS directly: the system's resolver occupies one of the
+// four worker threads of Node while a name server stays silent, and a user can give a URL whose
+// name server never answers. The system is asked only for names that DNS does not know, such as
+// names in /etc/hosts, names of containers, and names that a search domain completes.
 import { lookup as systemLookup, Resolver } from "node:dns/promises";
 import { Gate } from "./gate.ts";
 import { codeOf, OutwardRefused } from "./outward-reasons.ts";
@@ -13,10 +13,11 @@ export type NameLookup = (name: string) => Promise<readonly string[]>;
 const dnsWaitMs = 2_000;
 const dnsTries = 2;
 /**
- * How many of Node's four threads may look up names; the others stay free for files and
+ * How many of Node's four worker threads may look up names; the others stay free for files and
  * cryptography.
  */
 const systemLookupsMax = 2;
+/** How many lookups may wait for one of these threads; further ones are refused. */
 const systemWaitingMax = 1_000;
 /**
  * Codes that mean that DNS does not know the name, or that there is no DNS. A timeout is none of
@@ -58,7 +59,7 @@ async function askDns(name: string, options: NameLookupOptions): Promise<readonl
     .filter((answer) => answer.status === "fulfilled")
     .flatMap((answer) => answer.value);
   if (addresses.length > 0) return addresses;
-  // An answer that was fulfilled has no address here, either.
+  // A fulfilled answer has no address here, so it counts as ENODATA.
   const codes = answers.map((answer) =>
     answer.status === "rejected" ? codeOf(answer.reason) : "ENODATA",
   );

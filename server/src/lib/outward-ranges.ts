@@ -1,5 +1,5 @@
-// Decides which addresses may be called from inside the platform's network: only public unicast
-// addresses. Pure. The guard for outward calls adds the operator's exceptions and the platform's
+// Tells public unicast addresses, which outward calls may reach, from all others, and parses ranges
+// of addresses. Pure. The guard for outward calls adds the operator's exceptions and the platform's
 // own listeners.
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
@@ -32,7 +32,10 @@ const kindNames: Readonly<Record<string, string>> = {
   benchmarking: "a benchmarking",
 };
 
-/** A public address on which the host of an Azure virtual machine answers: metadata, DNS, agent. */
+/**
+ * The address at which an Azure host offers metadata and DNS to its virtual machines. It is not in
+ * a special range.
+ */
 const azureHost = "168.63.129.16";
 
 /**
@@ -64,7 +67,8 @@ function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
   // need a review first.
   const firstThreeBits = first >> 13;
   if (firstThreeBits !== 0b001) return "a reserved";
-  // ISATAP: the last 32 bits are an IPv4 address, in any network. 0x200 marks a public one.
+  // ISATAP: in any network, the last 32 bits are an IPv4 address. 0x200 says that the IPv4 address
+  // is public.
   if ((fifth === 0 || fifth === 0x200) && sixth === 0x5efe) return "a tunnelled IPv4 (ISATAP)";
   return null;
 }
@@ -75,10 +79,12 @@ function specialKindOfUnicast({ parts }: ipaddr.IPv6): string | null {
  */
 export function readRange(text: string): Range {
   const [addressText = "", prefixText, ...otherParts] = text.split("/");
+  // `isIP` accepts a zone, as in `fe80::1%eth0`, but a range has none.
   const address =
     isIP(addressText) === 0 || addressText.includes("%") ? null : ipaddr.parse(addressText);
   const bits = address instanceof ipaddr.IPv4 ? 32 : 128;
   const prefix = prefixText ?? String(bits);
+  // The number of bits has no sign and no leading zeros.
   if (
     address === null ||
     otherParts.length > 0 ||
@@ -107,13 +113,17 @@ export function isInRange(address: IpAddress, { base, prefixBits }: Range): bool
   return base instanceof ipaddr.IPv6 && address.match(base, prefixBits);
 }
 
-/** Replaces a range of `::ffff:…/96` addresses by the IPv4 range that it stands for. */
+/**
+ * Replaces a range that has only IPv4 addresses in IPv6 form (96 fixed bits, `::ffff:…`) by the
+ * same range in IPv4 form.
+ */
 function normalized(range: Range): Range {
   const { base, prefixBits } = range;
   if (base instanceof ipaddr.IPv4 || prefixBits < 96 || !base.isIPv4MappedAddress()) return range;
   return { base: base.toIPv4Address(), prefixBits: prefixBits - 96 };
 }
 
+/** Returns the first address of the range: all bits after the prefix are zero. */
 function networkOf({ base, prefixBits }: Range): string {
   const kind = base instanceof ipaddr.IPv4 ? ipaddr.IPv4 : ipaddr.IPv6;
   return kind.networkAddressFromCIDR(`${base.toString()}/${prefixBits}`).toString();

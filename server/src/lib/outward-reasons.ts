@@ -6,6 +6,7 @@ export class OutwardRefused extends Error {
   override readonly name = "OutwardRefused";
 }
 
+/** Why a call failed, by the code of the error. `its` means the receiver's. */
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there: the connection was refused",
   ECONNRESET: "the receiver closed the connection without an answer",
@@ -44,10 +45,11 @@ export function reasonOf(error: unknown): string {
 
 /**
  * Returns the code of a Node error, or of the first error when several addresses were tried; empty
- * when it has none.
+ * when there is no code.
  */
 export function codeOf(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
   const code: unknown = first instanceof Error && "code" in first ? first.code : "";
+  // A text of another form is no code of Node, and might contain an address.
   return typeof code === "string" && /^[A-Z0-9_]{1,60}$/.test(code) ? code : "";
 }

@@ -1,6 +1,6 @@
-// Sends all outward calls: a POST or a GET to a URL from a user, with all bounds and checks.
-// Follows no redirects, reads no more of the answer than it needs, and never rejects: a failure is
-// returned as an answer.
+// Sends outward calls: POSTs and GETs to URLs that users or operators give. The URL is checked, and
+// the number of calls and the time of each are bounded. The client follows no redirects, reads no
+// more of the answer than it needs, and never rejects: a failure is returned as an answer.
 import type { Clock } from "./clock.ts";
 import { Gate } from "./gate.ts";
 import { OutwardAgents } from "./outward-agents.ts";
@@ -10,13 +10,13 @@ import { makeNameLookup, type NameLookup } from "./outward-names.ts";
 
 /** The method, the headers, the body and the limits of a call. */
 export type OutwardPost = {
-  /** By default POST; a GET has an empty body. */
+  /** By default POST. For a GET, the caller passes an empty `body`. */
   readonly method?: "GET";
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   /**
-   * The timeout of the whole call: queue, lookup, connection, TLS, sending, answer. If only the
-   * answer's body is late, the answer counts.
+   * The timeout of the whole call: queue, lookup, connection, TLS, sending, answer. An answer whose
+   * head arrived in time counts, even if its body is late.
    */
   readonly timeoutMs: number;
   /** How much of the answer's body to keep. */
@@ -52,10 +52,11 @@ export type OutwardClientOptions = {
 const totalMaxDefault = 1_024;
 /** Enough for a fast receiver, and no flood for a slow one. */
 const perReceiverMaxDefault = 64;
-/** The maximum number of waiting calls; further calls are refused at once. */
+/** The maximum number of waiting calls to all receivers; further calls are refused at once. */
 const waitingMax = 10_000;
 /**
- * The same for one receiver: more calls than a slow receiver handles within the timeout of a call.
+ * The maximum number of waiting calls to one receiver: more than a slow receiver handles within the
+ * timeout of a call.
  */
 const keyWaitingMax = 2_000;
 
@@ -131,16 +132,20 @@ export class OutwardClient {
     const { clock } = this.#options;
     const agent = this.#agents.of(url.protocol);
     const { method = "POST" } = post;
+    // A GET has no body, so it needs no length.
     const lengthHeader = method === "GET" ? {} : { "Content-Length": post.body.length };
     const headers = { ...post.headers, "User-Agent": this.#options.userAgent, ...lengthHeader };
     const request = { method, host, port, path: url.pathname + url.search, headers, agent };
     const send = (): Promise<Exchange> => {
+      // The time may be over already, but a timeout has at least 1 ms.
       const timeoutMs = Math.max(1, Math.round(endsAtMs - clock.monotonicMs()));
       const { body, answerBytesMax } = post;
       return exchange({ protocol: url.protocol, request, body, clock, timeoutMs, answerBytesMax });
     };
     const first = await send();
     if (first.kind === "answered" || !first.isStale || this.#isClosed) return first;
+    // The receiver may have closed its other idle connections too, so the second try must open a
+    // new one.
     this.#agents.dropIdle(url.protocol, target);
     return send();
   }

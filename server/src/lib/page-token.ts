@@ -63,7 +63,8 @@ export class PageTokens<Cursor extends object> {
    */
   read(query: Query, token: string | null): Cursor | null {
     if (token === null) return null;
-    // The check may contain a dash itself, so it is cut off by its length.
+    // The check at the end may contain a dash itself, so it is cut off by its length, together with
+    // the dash before it.
     const texts = token.slice(0, -checkLength - 1).split("-");
     const parts = this.#keys.map((key, index) => this.#part(key, texts[index] ?? ""));
     const isCursor = parts.every((part) =>
@@ -81,12 +82,14 @@ export class PageTokens<Cursor extends object> {
     return Object.keys(this.#options.cursor) as (keyof Cursor)[];
   }
 
+  /** Reads one part of a cursor from its text in a token. */
   #part(key: keyof Cursor, text: string): string | number {
     if (this.#options.cursor[key] === "number") return Number.parseInt(text, 36);
-    // Puts the dashes of a UUID back.
+    // Tokens contain UUIDs without their dashes, which are put back here.
     return text.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
   }
 
+  /** Writes the parts of a cursor (numbers in base 36, UUIDs without dashes) and the check. */
   #write(query: Query, parts: readonly (string | number)[]): string {
     const { list } = this.#options;
     const names = list === null ? [] : [list];

@@ -1,6 +1,6 @@
-// Limits how often something may happen per window and key (a project, an address), in the memory
-// of this platform and within a bound. `AttemptLimits` of people counts in the database, for counts
-// that must survive a restart.
+// Limits how often something may happen per window and key (a project, an address). Counts in the
+// memory of this platform, and for a bounded number of keys. `AttemptLimits`, in the area `people`,
+// counts in the database, for counts that must survive a restart.
 import type { Clock } from "./clock.ts";
 import { Fault } from "./fault.ts";
 import { LruMap } from "./lru-map.ts";
@@ -11,11 +11,14 @@ export type RateLimitOptions = {
   /** The length of the window; one minute by default. */
   readonly windowMs?: number;
   readonly clock: Clock;
-  /** The message of the fault. */
+  /** Writes the message of the fault. `used`: how many uses there were, which is `max`. */
   readonly text?: (used: number, retryAfterSeconds: number) => string;
 };
 
-/** Returns a function that writes the message of a limit per minute; `done` begins the sentence. */
+/**
+ * Returns a function that writes the message of a limit per minute. `done` writes how the message
+ * begins, such as "The project has added 20 domains".
+ */
 export function perMinute(
   done: (used: number) => string,
 ): (used: number, retryAfterSeconds: number) => string {
@@ -26,7 +29,10 @@ export function perMinute(
 type Window = { readonly endsAtMs: number; count: number };
 
 const minuteMs = 60_000;
-/** A caller with more keys than this gets extra uses, but memory and time per use stay bounded. */
+/**
+ * With more keys than this, the key that was used least recently is forgotten and gets extra uses,
+ * but memory and the time per use stay bounded.
+ */
 const keysMax = 10_000;
 
 /** Enforces one limit. Refused uses are not counted. */
@@ -49,7 +55,8 @@ export class RateLimit {
 
   /**
    * Like `take`, for work that is simply skipped: returns false when the limit is reached. `max` is
-   * the maximum for this key.
+   * the maximum for this key. With a `max` of 0, not even the first use is allowed, for which there
+   * is no window yet.
    */
   tryTake(key: string, max = this.#options.max): boolean {
     if (max === 0 || this.#waitMs(key, max) > 0) return false;

@@ -1,5 +1,6 @@
-// Removes old data in bounded steps, so that no step holds locks or fills the write-ahead log for
-// long. Each area has its own loop and steps. Rows that a turn leaves are removed by the next.
+// Removes old data in bounded batches, so that none holds locks or fills the write-ahead log for
+// long. Each area has its own loop, with one step for each kind of rows. Rows that a turn leaves
+// are removed by the next turn.
 import type { Clock } from "./clock.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
@@ -21,8 +22,8 @@ type RemovalSteps = Iterable<RemovalStep> | AsyncIterable<RemovalStep>;
 const intervalMsDefault = 3_600_000;
 const batchMaxDefault = 5_000;
 /**
- * The maximum number of batches of a step in a turn: more than a busy platform produces in an
- * interval. Then the next step runs.
+ * The maximum number of batches of a step in a turn. They remove more rows than a busy platform
+ * writes in an interval. When a step has reached the maximum, the next step runs.
  */
 const batchesMax = 4_000;
 
@@ -45,8 +46,8 @@ export function startRetention(options: {
 }
 
 /**
- * One turn: runs each step in batches until a batch is not full, the bound is reached or `signal`
- * is aborted. Returns row counts by name.
+ * One turn: runs each step in batches until a batch is not full, `batchesMax` is reached or
+ * `signal` is aborted. Returns how many rows were removed, by the names of the steps.
  */
 export async function removeOld(
   steps: RemovalSteps,

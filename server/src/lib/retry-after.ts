@@ -4,7 +4,8 @@
 export function retryAfterMs(value: string | null, nowMs: number): number {
   const text = value?.trim() ?? "";
   if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
-  // Only dates in HTTP's format: `Date.parse` accepts nearly anything.
+  // The dates of HTTP begin with a weekday. Without this check, `Date.parse` accepts nearly
+  // anything.
   if (!/^[A-Z][a-z]{2,8}, /.test(text)) return 0;
   const at = Date.parse(text);
   return Number.isNaN(at) ? 0 : Math.max(0, at - nowMs);

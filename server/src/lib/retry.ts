@@ -8,16 +8,21 @@ import type { Clock } from "./clock.ts";
 export const untilStop = Number.POSITIVE_INFINITY;
 
 /**
- * When to retry. `hasTryAtStop`: there is one more try after the signal is aborted, for data that
- * would otherwise be lost.
+ * When to retry. `hasTryAtStop`: when the signal is aborted in a pause, one last try follows at
+ * once, for data that would otherwise be lost.
  */
 export type RetryPolicy = Backoff & { readonly triesMax: number; readonly hasTryAtStop?: boolean };
 
 export type RetryOptions = RetryPolicy & {
   readonly clock: Clock;
-  /** Aborted at stop: ends a pause; without `hasTryAtStop`, nothing is tried or logged after it. */
+  /**
+   * Aborted when the platform stops, which ends a pause. Without `hasTryAtStop`, nothing is tried
+   * or logged after the abort.
+   */
   readonly signal: AbortSignal;
-  /** Called with each failure, for the log. `isLast`: there is no further try. */
+  /**
+   * Called for each failure, for the log. `tries` counts the tries so far; `isLast`: none follows.
+   */
   readonly onFailure: (error: unknown, tries: number, isLast: boolean) => void;
 };
 

@@ -22,19 +22,21 @@ export class Sealer {
     this.#keys = keys.map((key) => {
       assert(keyForm.test(key), "a secret key must be 64 hexadecimal digits");
       const bytes = Buffer.from(key, "hex");
+      // Eight digits are enough to tell a few keys apart.
       return { id: createHash("sha256").update(bytes).digest("hex").slice(0, 8), bytes };
     });
   }
 
-  /** Ids of all keys, the sealing one first; a sealed text names the id of its key. */
+  /** The ids of all keys, first the id of the key that seals. A sealed text names its key's id. */
   keyIds(): string[] {
     return this.#keys.map((key) => key.id);
   }
 
-  /** Returns `v1.<key id>.<nonce>.<ciphertext and tag>`, base64url. */
+  /** Returns `v1.<key id>.<nonce>.<ciphertext and tag>`, the last two parts in base64url. */
   seal(plain: string, context: string): string {
     const key = this.#keys[0];
     assert(key, "a sealer needs at least one key");
+    // GCM is made for nonces of 12 bytes.
     const nonce = randomBytes(12);
     const cipher = createCipheriv("aes-256-gcm", key.bytes, nonce).setAAD(Buffer.from(context));
     const sealed = Buffer.concat([

@@ -15,7 +15,7 @@ const settleMs = 86_400_000;
  */
 const readingsMax = 3;
 
-/** Time since boot, including sleep, which `monotonicMs` leaves out. */
+/** Returns the time since boot with the machine's sleep, which `monotonicMs` leaves out. */
 type Uptime = () => number;
 
 /** A clock whose `now` follows monotonic time after a step of the machine's clock. */
@@ -23,14 +23,21 @@ export class SteadyClock implements Clock {
   readonly sleep: Clock["sleep"];
   readonly after: Clock["after"];
   readonly random: Clock["random"];
+  /** The machine's clock, and its monotonic time. */
   readonly #base: Clock;
   readonly #uptime: Uptime;
+  /** The platform's time, and the step that it does not follow yet. */
   readonly #time: SteadyTime;
   /** How long the machine has slept since this clock was created. */
   #sleptMs = 0;
-  /** Uptime minus monotonic time at creation; what is added to it later is time asleep. */
+  /**
+   * Uptime minus monotonic time when this clock was created. The difference grows only while the
+   * machine sleeps.
+   */
   readonly #uptimeLeadAtStartMs: number;
+  /** When `unsettle` was last called, by `monotonicMs`. */
   #unsettledAtMs = Number.NEGATIVE_INFINITY;
+  /** Logs a step; does nothing until `watch` is called. */
   #report: (report: StepReport) => void = () => undefined;
 
   constructor(base: Clock = systemClock, uptimeMs: Uptime = sinceBootMs) {
@@ -51,10 +58,10 @@ export class SteadyClock implements Clock {
   exactMs(): number {
     const wallMs = this.#base.now();
     const monotonicMs = this.#elapsedMs();
-    const behindMs = wallMs - this.#time.at(monotonicMs);
-    // The fast path, which is almost always taken, has the same result. `wallMs` has no fractions,
-    // so it is up to 1 ms behind the exact time when no clock has stepped.
-    if (behindMs <= 0 && behindMs > -1 && !this.#time.isStepped) return wallMs - behindMs;
+    const aheadMs = wallMs - this.#time.at(monotonicMs);
+    // The fast path, which is almost always taken, has the same result as `#readClocks`. `wallMs`
+    // is in whole milliseconds, so without a step it is up to 1 ms behind the exact time.
+    if (aheadMs <= 0 && aheadMs > -1 && !this.#time.isStepped) return wallMs - aheadMs;
     return this.#readClocks();
   }
 
@@ -72,13 +79,13 @@ export class SteadyClock implements Clock {
     this.#unsettledAtMs = this.monotonicMs();
   }
 
-  /** Logs each step from now on. */
+  /** From now on, logs when the machine's clock steps, steps back, or is followed after a step. */
   watch(log: Log): void {
     this.#report = ({ kind, aheadMs }) =>
       log.warn({ kind, seconds: Math.round(aheadMs / 1000) }, textOf[kind]);
   }
 
-  /** Compares the machine's clock with monotonic time, and returns the time in force. */
+  /** Compares the machine's clock with monotonic time, and returns the platform's time. */
   #readClocks(): number {
     let monotonicMs = this.#elapsedMs();
     for (let reading = 0; reading < readingsMax; reading++) {
@@ -87,7 +94,7 @@ export class SteadyClock implements Clock {
       const wasPaused = afterMs - monotonicMs >= 1;
       monotonicMs = afterMs;
       if (wasPaused) continue;
-      // Time asleep is not a step.
+      // After a sleep, the machine's clock is ahead of monotonic time, which is not a step.
       const sleptMs = this.#sleptSoFar();
       monotonicMs += sleptMs - this.#sleptMs;
       this.#sleptMs = sleptMs;
@@ -105,6 +112,7 @@ export class SteadyClock implements Clock {
     return this.#base.monotonicMs() + this.#sleptMs;
   }
 
+  /** How long the machine has slept by now since this clock was created. */
   #sleptSoFar(): number {
     const sleptMs = this.#uptimeLeadMs() - this.#uptimeLeadAtStartMs;
     // Smaller differences are rounding: the machine reports its uptime in hundredths of a second.

@@ -16,26 +16,31 @@ export type StepReport = {
  */
 export const followMs = 1_000;
 /**
- * How long a jump must last until it is adopted. A wrong time server is usually corrected sooner,
- * and receivers of webhooks and second factors tolerate a wrong time for longer.
+ * How long a jump must last until it is adopted. A wrong time server is usually corrected sooner.
+ * But if the new time is right, receivers may refuse webhooks, and the platform may refuse codes of
+ * second factors, until it is adopted.
  */
 const adoptAfterMs = 600_000;
 
 /** The steady time, as an offset to monotonic time. */
 export class SteadyTime {
   #offsetMs: number;
-  /** The jump that has not lasted long enough yet: the source's offset, and when it began. */
+  /**
+   * The jump that has not lasted long enough yet; null: there is none. `offsetMs`: the source minus
+   * monotonic time; `aheadMs`: as in `StepReport`; `sinceMs`: when the jump was noticed.
+   */
   #step: { offsetMs: number; readonly aheadMs: number; readonly sinceMs: number } | null = null;
 
   constructor(sourceMs: number, monotonicMs: number) {
     this.#offsetMs = sourceMs - monotonicMs;
   }
 
+  /** The steady time at this monotonic time. */
   at(monotonicMs: number): number {
     return monotonicMs + this.#offsetMs;
   }
 
-  /** Whether the source shows a different time. */
+  /** Whether the source has jumped and the jump has not been adopted. */
   get isStepped(): boolean {
     return this.#step !== null;
   }
@@ -46,7 +51,8 @@ export class SteadyTime {
    */
   compare(sourceMs: number, monotonicMs: number, precisionMs: number): StepReport | null {
     const readOffsetMs = sourceMs - monotonicMs;
-    // Takes the offset nearest to the present one among those that fit the reading.
+    // Each offset from `readOffsetMs` to `precisionMs` above it fits the reading. This is the one
+    // that is nearest to the present offset.
     const nearestMs = Math.min(Math.max(this.#offsetMs, readOffsetMs), readOffsetMs + precisionMs);
     const aheadMs = nearestMs - this.#offsetMs;
     const step = this.#step;
@@ -55,6 +61,7 @@ export class SteadyTime {
       this.#step = null;
       return step && { kind: "went back", aheadMs: step.aheadMs };
     }
+    // The source has jumped, or has jumped again.
     if (step === null || Math.abs(readOffsetMs - step.offsetMs) > followMs + precisionMs) {
       this.#step = { offsetMs: readOffsetMs, aheadMs, sinceMs: monotonicMs };
       return { kind: "stepped", aheadMs };

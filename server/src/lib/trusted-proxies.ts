@@ -1,7 +1,7 @@
 // Finds the origin of requests that come through proxies which the operator trusts. Each proxy
 // appends to X-Forwarded-For the address that connected to it, so the last address that is not a
-// trusted proxy's is the client's. Entries before it are ignored. The management API, calls of apps
-// and the records of both use this.
+// trusted proxy's is the client's. Entries before it are ignored, since clients can invent them.
+// The management API, calls of apps and the records of both use the origin.
 import { getOrInsert } from "./get-or-insert.ts";
 import { BlockList, isIP } from "node:net";
 import { plainAddress } from "./client-address.ts";
@@ -39,7 +39,7 @@ type Connection = {
   readonly encrypted?: boolean;
 };
 
-/** The proxies of a setting: addresses and CIDR ranges, already validated. */
+/** The trusted proxies that a setting names: addresses and CIDR ranges, already validated. */
 export class TrustedProxies {
   readonly #ranges = new BlockList();
   readonly #peers = new WeakMap<Connection, Peer>();
@@ -56,6 +56,7 @@ export class TrustedProxies {
   /** Returns the other end of the connection; the same object on every call. */
   peerOf(connection: Connection): Peer {
     return getOrInsert(this.#peers, connection, () => {
+      // A connection that has ended already has no address.
       const address = connection.remoteAddress ?? "unknown";
       const isEncrypted = connection.encrypted === true;
       const direct: Origin = { address, peer: address, proxies: 0, isEncrypted };
@@ -68,11 +69,15 @@ export class TrustedProxies {
     });
   }
 
-  /** Whether a proxy has the address. */
+  /** Whether the address is that of a trusted proxy. */
   has(address: string): boolean {
     return isIP(address) !== 0 && this.#ranges.check(address, familyOf(address));
   }
 
+  /**
+   * Goes from the connection's address through `forwardedFor`, from its end, as long as the
+   * addresses are those of trusted proxies.
+   */
   #walk({ peer, isEncrypted }: Origin, forwardedFor = ""): Origin {
     const addresses = forwardedFor.split(",");
     let address = peer;
@@ -98,8 +103,9 @@ export function believed(
   form: RegExp,
 ): string | undefined {
   if (proxies === 0 || header === undefined) return undefined;
-  // If each proxy appends a value, the first trusted proxy's is this many from the end. With fewer
-  // values, a trusted proxy has set the header, and the first value counts.
+  // If each proxy appends a value, the value of the first trusted proxy is the one `proxies` places
+  // from the end. With fewer values, a trusted proxy has set the header, and the first value
+  // counts.
   const values = header.split(",");
   const value = values[Math.max(0, values.length - proxies)]?.trim() ?? "";
   return form.test(value) ? value : undefined;
@@ -110,6 +116,7 @@ function addressIn(entry: string): string | null {
   const text = entry.trim();
   // With a port, an IPv6 address is in brackets. Brackets may also be there without a port.
   const bare = isIP(text) === 0 ? /^(?:\[([\da-f:.]+)\](?::\d+)?|([\d.]+):\d+)$/i.exec(text) : null;
+  // The first group is an IPv6 address in brackets, the second an IPv4 address before a port.
   const address = bare?.[1] ?? bare?.[2] ?? text;
   return isIP(address) === 0 ? null : plainAddress(address);
 }

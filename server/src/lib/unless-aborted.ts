@@ -3,8 +3,8 @@
 import { addAbortListener } from "node:events";
 
 /**
- * Settles as `answer` does, but rejects with the reason of `signal` as soon as that is aborted, or
- * if it already is.
+ * Settles as `answer` does, but rejects with the reason of `signal` as soon as `signal` is aborted,
+ * or if it is aborted already.
  */
 export async function unlessAborted<Answer>(
   signal: AbortSignal,

@@ -21,7 +21,8 @@ export function makeWebhookSecret(): Secret {
 export function readWebhookSecret(secret: string): Buffer | null {
   if (!secret.startsWith(secretPrefix)) return null;
   const text = secret.slice(secretPrefix.length);
-  // The decoder skips characters that are not base64, so the key is encoded again and compared.
+  // The decoder skips characters that are not base64, so the key is encoded again and compared. The
+  // padding (`=`) at the end may be missing.
   const key = Buffer.from(text, "base64");
   const isBase64 = key.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "");
   const hasLength = key.length >= keyBytes.min && key.length <= keyBytes.max;

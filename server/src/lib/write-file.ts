@@ -9,7 +9,8 @@ export function writeFileSafely(path: string, text: string): void {
   rmSync(temporary, { force: true });
   const file = openSync(temporary, "wx", 0o600);
   try {
-    // Writes all of the text, whereas a single write may end early on a disk that is nearly full.
+    // `writeFileSync` writes all of the text, whereas a single `writeSync` may write only a part
+    // when the disk is nearly full.
     writeFileSync(file, text);
     fsyncSync(file);
   } finally {

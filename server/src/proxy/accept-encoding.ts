@@ -5,9 +5,9 @@ import { trimmed } from "./fields.ts";
 const field = /^accept-encoding:/i;
 
 /**
- * The field lines for a request whose answer somebody else reads later. They ask for an answer
- * without a coding: the caller's HTTP client may accept compression, but the later reader does not
- * know that. The lines stay unchanged if the caller refuses an answer without a coding.
+ * Changes the field lines of a request whose answer somebody else reads later. They then ask for an
+ * answer without a coding: the caller's HTTP client may accept compression, but the later reader
+ * may not expect it. The lines stay unchanged if the caller refuses an answer without a coding.
  */
 export function askingForIdentity(lines: string): string {
   if (refusesIdentity(lines)) return lines;
@@ -33,6 +33,7 @@ function codingOf(preference: string): string {
   return (preference.split(";")[0] ?? "").trim().toLowerCase();
 }
 
+/** The weight (`q`) of a preference; 0 refuses the coding, and without a weight it is 1. */
 function weightOf(preference: string): number {
   const weight = /;\s*q\s*=\s*([0-9.]+)\s*$/i.exec(preference)?.[1];
   return weight === undefined ? 1 : Number(weight);

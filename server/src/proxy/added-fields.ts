@@ -1,4 +1,4 @@
-// The header fields that the platform adds to every answer for one caller, whether the app or the
+// The header fields that the platform adds to the answer to a request, whether the app or the
 // platform writes the answer. Pure.
 import type { AnswerHead } from "./answer-head.ts";
 
@@ -7,9 +7,9 @@ export type AddedFields = {
   readonly list: readonly string[];
   /** The same fields as header lines, each with its line end. */
   readonly lines: string;
-  /** The fields contain the CORS fields of the answer, so those of the app are dropped. */
+  /** The fields contain the CORS fields of the answer, so the app's own CORS fields are dropped. */
   readonly replacesCors: boolean;
-  /** The fields for scripts, style sheets and fonts; null: they get the same fields. */
+  /** The fields for scripts, style sheets and fonts; null: these get the same fields as others. */
   readonly ofAssets: AddedFields | null;
 };
 
@@ -27,7 +27,10 @@ export function addedFields(list: readonly string[], options: AddedOptions = {})
 /** No fields, for requests that name no app. */
 export const nothingAdded = addedFields([]);
 
-/** The fields with one that has browsers use only HTTPS for the host name from now on. */
+/**
+ * Returns the fields with one more, which makes browsers use only HTTPS for the host name during
+ * the next `seconds`.
+ */
 export function withHsts(
   { list, replacesCors, ofAssets }: AddedFields,
   seconds: number,
@@ -47,7 +50,9 @@ export function addedTo({ text }: Pick<AnswerHead, "text">, added: AddedFields):
   return added.ofAssets !== null && assetForm.test(text) ? added.ofAssets : added;
 }
 
+/** The beginning of a CORS field's name. */
 const corsForm = /^access-control-/i;
+/** All lines of CORS fields, with their line ends. */
 const corsLines = /^access-control-[^\r]*\r\n/gim;
 
 /** The lines of an answer, without the app's CORS fields if the added fields replace them. */

@@ -18,8 +18,8 @@ export type CallAbout = Pick<
   /** The path that the replica is asked for. */
   readonly path: string;
   /**
-   * The path that clients see as the root of the app, without a slash at its end; empty on a host
-   * name of its own.
+   * The path that clients see as the root of the app, without a slash at its end; empty when the
+   * app was called by a host name of its own.
    */
   readonly rootPath: string;
   /** The field lines for the replica, except framing, handshake and the call's id. */
@@ -37,7 +37,12 @@ export abstract class AdmittedCall extends Timed implements InLine {
   lastSlot: ReplicaSlot | null = null;
   /** The status sent to the client; null: none yet. */
   status: number | null = null;
+  /**
+   * How many bytes of the body have been sent to the replica so far. For a WebSocket: how many
+   * bytes the client has sent after its head.
+   */
   requestBytes = 0;
+  /** How many bytes have followed the head of the answer so far. */
   answerBytes = 0;
   abstract readonly about: CallAbout;
   /** When the call arrived, by `Clock.monotonicMs`. */

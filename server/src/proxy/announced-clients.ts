@@ -1,7 +1,7 @@
-// With SLIPWAY_PROXY_PROTOCOL, connections of trusted proxies begin with a header that says whose
-// they are. Here it is read before anything else of the connection, also before TLS, and the
-// client's address becomes the address of the connection. Other connections are as they are, so
-// what looks like a header in them is not believed.
+// With SLIPWAY_PROXY_PROTOCOL, each connection of a trusted proxy begins with a header that says
+// which client it is for. Here the header is read before anything else of the connection, also
+// before TLS, and the client's address becomes the address of the connection. Connections of others
+// are not read here, so a header in them is not believed.
 import type { Server, Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import type { Clock } from "#lib/clock.ts";
@@ -16,27 +16,28 @@ export type AnnouncedClientsParts = {
   readonly deadlines: Deadlines;
   readonly clock: Clock;
   readonly log: Log;
-  /** How long a header may take. */
+  /** How long a header may take to arrive. */
   readonly headerMs: number;
 };
 
 /** A connection whose header has been read. */
 type Announced = Pick<ClientHeader, "client"> & {
   readonly socket: Socket;
-  /** Hands the connection to the server's own listeners. */
+  /** Hands the connection to the listeners that the server had before. */
   readonly take: (socket: Socket) => void;
 };
 
-/** `none`: the connection has ended or was silent for too long. */
+/** `none`: the connection has ended, or its header took too long. */
 type Outcome = ClientHeader | "invalid" | "none";
 
-/** The clients of one listener's connections, as its balancers have announced them. */
+/** The clients of one listener's connections, as the trusted proxies have announced them. */
 export class AnnouncedClients {
   readonly #parts: AnnouncedClientsParts;
   /** The connections whose header is not complete. */
   readonly #unread = new Set<UnreadHeader>();
-  /** The addresses of the clients on encrypted connections, by `endsOf`. */
+  /** The announced addresses for encrypted connections, by `endsOf`. See `ClientHeader`. */
   readonly #addresses = new Map<string, string | undefined>();
+  /** Limits the warnings, by the proxy's address. */
   readonly #warnings: RateLimit;
 
   constructor(parts: AnnouncedClientsParts) {
@@ -44,7 +45,10 @@ export class AnnouncedClients {
     this.#warnings = new RateLimit({ max: 1, clock: parts.clock });
   }
 
-  /** Lets the listeners of new connections that the server has now wait for the headers. */
+  /**
+   * Makes the present listeners of the server for new connections wait: they get a connection only
+   * when its header has been read.
+   */
   readFirst(server: Server): void {
     this.#before(server, ({ socket, client, take }) => {
       if (client !== null) setAddress(socket, client.address);
@@ -53,7 +57,10 @@ export class AnnouncedClients {
     });
   }
 
-  /** The same for a server of TLS, whose encrypted connections are then given to `name`. */
+  /**
+   * Like `readFirst`, for a server of TLS. The caller gives each encrypted connection to `name`,
+   * since the address is announced on the connection below it.
+   */
   readFirstOfTls(server: Server): void {
     this.#before(server, ({ socket, client, take }) => {
       if (client !== null) {
@@ -77,6 +84,10 @@ export class AnnouncedClients {
     for (const unread of this.#unread) if (unread.sinceMs <= sinceMs) unread.close();
   }
 
+  /**
+   * Replaces the server's listeners for new connections by one that first reads the header of a
+   * trusted proxy's connection, and then calls `begin`.
+   */
   #before(server: Server, begin: (announced: Announced) => void): void {
     const listeners = server.listeners("connection");
     server.removeAllListeners("connection");
@@ -84,7 +95,7 @@ export class AnnouncedClients {
       for (const listener of listeners) listener.call(server, socket);
     };
     server.on("connection", (socket: Socket) => {
-      // What was encrypted has had its header before.
+      // An encrypted connection comes from one whose header has been read already.
       const isAnnounced = !(socket instanceof TLSSocket) && this.#isOfProxy(socket);
       if (isAnnounced) this.#read(socket, ({ client }) => begin({ socket, client, take }));
       else take(socket);
@@ -109,7 +120,7 @@ export class AnnouncedClients {
     deadlines.set(unread, sinceMs + headerMs);
   }
 
-  /** Balancers open many connections, so that one line a minute has to do for each. */
+  /** Logs at most one line a minute for each proxy, since proxies open many connections. */
   #warn({ remoteAddress = "unknown" }: Socket): void {
     if (!this.#warnings.tryTake(remoteAddress)) return;
     this.#parts.log.warn(
@@ -121,12 +132,14 @@ export class AnnouncedClients {
 
 /** One connection whose header has not arrived as a whole. */
 class UnreadHeader extends Timed {
+  /** When the connection was opened, by `Clock.monotonicMs`. */
   readonly sinceMs: number;
   readonly #socket: Socket;
   readonly #done: (header: Outcome) => void;
+  /** What has arrived so far. */
   #bytes = Buffer.alloc(0);
 
-  /** `done` is called once; the socket then stands still, and has what follows the header. */
+  /** `done` is called once. The socket is then paused, and what follows the header is unread. */
   constructor(socket: Socket, sinceMs: number, done: (header: Outcome) => void) {
     super();
     this.#socket = socket;
@@ -140,7 +153,7 @@ class UnreadHeader extends Timed {
 
   readonly #onData = (chunk: Buffer): void => this.#data(chunk);
   readonly #onGone = (): void => this.#end("none");
-  /** The socket closes after an error. */
+  /** There is nothing to do: `close` follows an error. */
   readonly #onError = (): void => undefined;
 
   /** Closes the connection, from which nothing has come that could be answered. */
@@ -164,6 +177,7 @@ class UnreadHeader extends Timed {
     socket.off("data", this.#onData);
     socket.off("end", this.#onGone);
     socket.off("close", this.#onGone);
+    // Otherwise `#onError` stays, since errors of a socket that is being closed need a listener.
     if (typeof header === "object") {
       socket.off("error", this.#onError);
       const rest = this.#bytes.subarray(header.length);
@@ -178,7 +192,7 @@ function endsOf({ remoteAddress, remotePort, localAddress, localPort }: Socket):
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }
 
-/** As if the client had connected itself. */
+/** Makes the socket show the client's address, as if the client had connected itself. */
 function setAddress(socket: Socket, address: string | undefined): void {
   Object.defineProperty(socket, "remoteAddress", { value: address });
 }

@@ -7,7 +7,9 @@ import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { CollectedAnswer } from "./answer-collector.ts";
 
-/** Few: each uses a thread, and memory up to the size limit of an answer. */
+/**
+ * Only a few at once: each decoding uses a thread, and memory up to the size limit of an answer.
+ */
 const decodingsMax = 2;
 /** How many answers may be in decoding or wait for it; further ones are passed on compressed. */
 const acceptedMax = 1_000;
@@ -16,6 +18,7 @@ const acceptedMax = 1_000;
 export class AnswerDecoder {
   readonly #bytesMax: number;
   readonly #ownerKeyOf: OwnerKeyOf;
+  /** `half`: an owner that already has a slot does not get the last free one. */
   readonly #gate = new Gate({ max: decodingsMax, keyMax: "half", waitingMax: acceptedMax });
   /** How many answers are in decoding or wait for it. */
   #accepted = 0;
@@ -39,7 +42,8 @@ export class AnswerDecoder {
     if (!this.isNeeded(answer) || this.#accepted === acceptedMax) return answer;
     this.#accepted++;
     try {
-      // If the database cannot name the owner, the project gets a share of its own.
+      // Each owner has a share of the slots. If the database cannot name the owner, the project
+      // counts as an owner of its own.
       const key = await this.#ownerKeyOf(projectId).catch(() => projectId);
       return await this.#decoded(answer, key);
     } finally {
@@ -49,12 +53,12 @@ export class AnswerDecoder {
 
   async #decoded<Answer extends CollectedAnswer>(answer: Answer, key: string): Promise<Answer> {
     const { body, contentFields } = answer;
-    const { "content-encoding": coding, ...others } = contentFields ?? {};
+    const { "content-encoding": coding, ...otherFields } = contentFields ?? {};
     if (body === null || coding === undefined) return answer;
     const leave = await this.#gate.enter({ key });
     if (leave === null) return answer;
     const decoded = await withoutCodings(body, coding, this.#bytesMax).finally(leave);
     if (decoded === null) return answer;
-    return { ...answer, body: decoded, bodyBytes: decoded.length, contentFields: others };
+    return { ...answer, body: decoded, bodyBytes: decoded.length, contentFields: otherFields };
   }
 }

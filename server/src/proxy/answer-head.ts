@@ -27,6 +27,7 @@ const http10 = "HTTP/1.0";
 const statusStart = 9;
 /** Where the reason phrase begins: after `HTTP/1.1 200 `. */
 const reasonStart = 13;
+/** The code of the character `0`, from which the codes of the digits count up. */
 const codeOfZero = 48;
 
 /** A parsed head. Immutable once constructed. */
@@ -36,7 +37,7 @@ export class AnswerHead extends FieldReader {
   /** The status line and the lines for the client, each with its line end. */
   readonly text: string;
   readonly body: AnswerBody;
-  /** Body length in bytes for `length`; -1: not given. */
+  /** The Content-Length of the answer; -1: it has none. */
   bodyBytes = -1;
   /** The replica keeps the connection open after this answer. */
   readonly keepsOpen: boolean;
@@ -211,6 +212,7 @@ function isTrailer(name: string): boolean {
   return fieldKind(name) === "pass" && !headOnlyName.test(name);
 }
 
+/** Fields that a client acts on in a head, so none of them may come later, as a trailer. */
 const headOnlyName = /^(?:content-(?:encoding|type|range)|cache-control|set-cookie|location)$/i;
 
 const lengthName = new Set(["content-length"]);
@@ -223,6 +225,7 @@ function digit(text: string, offset: number): number {
   return text.charCodeAt(offset) - codeOfZero;
 }
 
+/** The `timeout` in the value of a `Keep-Alive` field; -1: it has none. */
 function idleSecondsOf(value: string): number {
   const seconds = /(?:^|[\s,])timeout=(\d{1,9})(?:[\s,]|$)/i.exec(value)?.[1];
   return seconds === undefined ? -1 : Number(seconds);

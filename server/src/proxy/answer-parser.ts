@@ -22,17 +22,18 @@ export interface AnswerSink {
 }
 
 /**
- * `length`, `chunked` and `close`: a body that ends as in `AnswerBody` is being read. `ended`: the
- * answer is complete, but the sink has not been notified yet. `switched`: the protocol is another
- * one from here on. `bad`: see `problem`.
+ * `idle`: no answer is expected. `head`: a head is being read. `length`, `chunked` and `close`: a
+ * body that ends as in `AnswerBody` is being read. `ended`: the answer is complete, but the sink
+ * has not been notified yet. `switched`: from here on, the bytes belong to another protocol. `bad`:
+ * see `problem`.
  */
 type State = "idle" | "head" | "length" | "chunked" | "close" | "ended" | "switched" | "bad";
 
 /** The limit of the head of an answer, which the platform keeps until all of it has arrived. */
 const headBytesMax = 65_536;
 /**
- * How many bytes are scanned per step, so that a large piece with a short head is not converted to
- * text.
+ * How many bytes are converted to text at a time in the search for a head's end, so that most of a
+ * large body that arrives with its head is not converted.
  */
 const headStepBytes = 16_384;
 /** Pieces up to this size are passed on as text, which Node writes without an allocation. */
@@ -48,7 +49,7 @@ const bareLineFeed = /(?:^|[^\r])\n/;
 export class AnswerParser {
   /** Why the connection can no longer be used. */
   problem: string | undefined;
-  /** Bytes that follow the end of an answer or a protocol switch. */
+  /** The bytes that follow a protocol switch. */
   rest: Buffer | undefined;
   #state: State = "idle";
   /** The request whose answer is being read. */
@@ -74,7 +75,7 @@ export class AnswerParser {
     this.#informationCount = 0;
   }
 
-  /** True while an answer is incomplete. */
+  /** True while an answer is incomplete, and after a protocol switch. */
   get isExpecting(): boolean {
     return this.#state !== "idle" && this.#state !== "ended" && this.#state !== "bad";
   }
@@ -84,7 +85,7 @@ export class AnswerParser {
     return this.#chunked?.error ?? null;
   }
 
-  /** Parses `length` bytes; the buffer may be overwritten as soon as this returns. */
+  /** Parses the first `length` bytes; the buffer may be overwritten as soon as `push` returns. */
   push(bytes: Buffer, length: number): void {
     let at = 0;
     while (at < length) {
@@ -107,8 +108,8 @@ export class AnswerParser {
           at = length;
       }
     }
-    // Not earlier: `onEnd` may give the connection to another call, and all bytes of this `push`
-    // must be parsed by then.
+    // The end is not reported earlier: `onEnd` may give the connection to another call, and all
+    // bytes of this `push` must be parsed by then.
     if (this.#state === "ended") this.#notifyEnd();
   }
 
@@ -122,7 +123,10 @@ export class AnswerParser {
     return true;
   }
 
-  /** Unrequested bytes must never be taken for the answer to the next call. */
+  /**
+   * Handles bytes that belong to no answer. After a protocol switch they are kept. Otherwise the
+   * connection gets a problem, so that they are never taken for the answer to the next call.
+   */
   #keepRest(bytes: Buffer, at: number, length: number): void {
     if (this.#state === "switched") {
       const piece = Buffer.from(bytes.subarray(at, length));
@@ -198,7 +202,7 @@ export class AnswerParser {
   }
 
   #pushChunked(bytes: Buffer, at: number, length: number): number {
-    // `#begin` has set it together with the state.
+    // `#begin` has set `#chunked` together with the state.
     const body = this.#chunked as ChunkedBody;
     const next = body.push(bytes, at, length, (source, from, to) =>
       this.#sink?.onPiece(pieceOf(source, from, to), false),

@@ -1,6 +1,6 @@
 // Admission of one app's calls: a slot on a replica with free capacity, or a position in the
-// bounded line. Invariants: nobody waits while a replica has capacity; a replica never exceeds its
-// concurrency; each slot is released exactly once.
+// bounded line. Invariants: nobody waits while a replica has capacity; no replica is sent more
+// calls than its concurrency, except with random-choice-2; each slot is released exactly once.
 import { getOrInsert } from "#lib/get-or-insert.ts";
 import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { assert } from "#lib/assert.ts";
@@ -56,7 +56,7 @@ export type AppCallsParts = PoolParts & {
 const unreachablePauseMs = 300;
 
 /**
- * After how many seconds callers shall try again when the line is full. The number is a guess: the
+ * After how many seconds callers should try again when the line is full. The number is a guess: the
  * line moves as fast as calls end.
  */
 const fullRetrySeconds = 1;
@@ -77,7 +77,7 @@ export class AppCalls {
   readonly meter: CallMeter;
   readonly #parts: AppCallsParts;
   readonly #line = new Line<AdmittedCall>();
-  /** Replicas that are listed or still working. */
+  /** Replicas that the view lists, or that still work on calls. */
   readonly #slots = new Set<ReplicaSlot>();
   /** Replicas that take calls, in the order of the view. */
   #open: readonly ReplicaSlot[] = [];
@@ -89,6 +89,7 @@ export class AppCalls {
   readonly #tallies = new LruMap<ReleaseId, ReleaseTally>(talliesMax);
   /** The view's ready replicas, from which `#slots` was made. */
   #ready = noReplicas;
+  /** The calls of `hold` that are not over. */
   readonly #holds = new Set<Hold>();
   /** The replica in `#open` that the round-robin algorithm tries first. */
   readonly #cursor: RoundRobin = { next: 0 };
@@ -302,7 +303,7 @@ export class AppCalls {
     slot.running++;
     this.meter.began(nowMs);
     // Only random-choice-2 exceeds the concurrency of a replica. No call waits then, so only this
-    // tells the scheduler that the app may need one more replica.
+    // nudge tells the scheduler that the app may need one more replica.
     if (slot.running === slot.concurrency + 1) this.#parts.nudge(this.meter.appId);
     call.slot = slot;
     call.begunAtMs = nowMs;
@@ -339,7 +340,9 @@ export class AppCalls {
     this.#parts.nudge(this.meter.appId);
   }
 
-  /** Creates slots for new replicas, and removes those of replicas that are no longer listed. */
+  /**
+   * Creates slots for new replicas, and removes the slots of replicas that are no longer listed.
+   */
   #updateSlots(ready: readonly ReadyReplica[]): void {
     const existing = new Map([...this.#slots].map((slot) => [slot.replica, slot]));
     this.#ready = ready;
@@ -355,6 +358,7 @@ export class AppCalls {
     const tally = getOrInsert(this.#tallies, replica.releaseId, () => new ReleaseTally());
     const pool = new ReplicaPool(replica.address, this.#parts);
     const slot = new ReplicaSlot({ replica, pool, tally, onAgain: () => this.#tryAgain() });
+    // Calls of `hold` that began before the view listed the replica now count on its slot.
     for (const hold of this.#holds) {
       if (hold.slot !== null || hold.replicaId !== replica.replicaId) continue;
       hold.slot = slot;
@@ -389,7 +393,9 @@ export class AppCalls {
     return arrivedAtMs + waitMs;
   }
 
-  /** Why no replica can start; null: one is open, or nothing is known to prevent a start. */
+  /**
+   * Why no replica can start; null: a replica takes calls, or no reason against a start is known.
+   */
   #startFault(): Fault | null {
     if (this.#open.length > 0) return null;
     const failure = this.#parts.replicas.failure(this.meter.appId);

@@ -1,16 +1,16 @@
 // Decides who may call an app: everybody if its authentication is off, else whoever has a valid
-// token of its project with the permission. Strangers cannot find out which apps exist: the answer
-// to a call without a valid token is always 401, and with another project's token it is 404, as for
-// an app that does not exist.
+// token of its project with the permission apps.call. Strangers cannot find out which apps exist:
+// the answer to a call without a valid token is always 401, and with another project's token it is
+// 404, as for an app that does not exist.
 import type { Caller } from "#accounts/caller.ts";
 import { allows } from "#accounts/permissions.ts";
 import type { AppRoute } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 
 /**
- * The part of `Authenticator` that this uses. Both return null for an invalid token, and a fault
- * after too many invalid tokens from the address. `cached` returns undefined when only `check` can
- * tell.
+ * The part of `Authenticator` that checks the tokens of calls. Both functions return null for an
+ * invalid token, and a fault after too many invalid tokens from the address. `cached` returns
+ * undefined when only `check` can tell.
  */
 export type CallAuthenticator = {
   cached(token: string, address: string): Caller | Fault | null | undefined;
@@ -28,7 +28,7 @@ const noToken =
   "No Authorization token found: send Authorization: Bearer <token> with a token of the app's project.";
 const notChecked =
   "The token could not be checked, because a part of the platform is not responding; try again.";
-/** After how many seconds callers shall try again. The number is a guess. */
+/** After how many seconds callers should try again. The number is a guess. */
 const checkRetrySeconds = 5;
 const badToken =
   "The token is invalid: it was altered, has expired, was revoked, or does not give access to apps.";
@@ -52,7 +52,7 @@ export function authorizeCall(
   );
 }
 
-/** What follows from the check of a token; `caller` null: the token is invalid. */
+/** Decides after the check of a token, which returned `caller`; null: the token is invalid. */
 function judge(
   caller: Caller | Fault | null,
   route: AppRoute | undefined,
@@ -83,6 +83,7 @@ function bearerToken(authorization: string): string | undefined {
   return /^bearer +(\S+)$/i.exec(authorization.trim())?.[1];
 }
 
+/** The name for a message; a long one is cut off, since callers can send names of any length. */
 function shown(name: string): string {
   return name.length > 64 ? `${name.slice(0, 64)}…` : name;
 }
@@ -107,7 +108,7 @@ export function notDeployed(route: AppRoute): Fault {
   return new Fault("not_deployed", message, options);
 }
 
-/** A build takes seconds to minutes. */
+/** After how many seconds callers should try again: a build takes seconds to minutes. */
 const buildRetrySeconds = 5;
 
 /** Why an app of an accepted run cannot be called. */

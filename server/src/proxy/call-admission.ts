@@ -81,6 +81,7 @@ export class CallAdmission {
       return null;
     }
     if (target instanceof Fault) return target;
+    // The request is no preflight that the app answers, for which there is always a route.
     if (preflight === null || route === undefined)
       return this.#admit({ target, fields, address: origin.address }, route);
     // The app answers the preflight, which has no token: it must start no run and no delivery.

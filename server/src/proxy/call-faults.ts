@@ -25,7 +25,8 @@ export function callTimeout({ settings }: Live): Fault {
 
 /**
  * The fault as the caller gets it. Callers of an app that takes calls without a token do not learn
- * why it cannot be started: the reason may quote its log. The record of the call has it.
+ * why the app cannot be started, since the reason may quote its log. The record of the call has the
+ * reason.
  */
 export function shownToCaller(fault: Fault, { settings }: Live): Fault {
   if (fault.code !== "start_failed" || !settings.disableAuth) return fault;
@@ -67,7 +68,7 @@ export function functionFailed(error: string): Fault {
   );
 }
 
-/** The fault of a run that its replica refused, so that another replica gets it. */
+/** The fault of a run whose call the replica refused; the run is then tried again. */
 export function refusedByReplica(): Fault {
   return new Fault(
     "replica_failed",
@@ -96,7 +97,7 @@ export function stopping(): Fault {
   });
 }
 
-/** A restart takes a few seconds. */
+/** After how many seconds callers should try again: a restart takes a few seconds. */
 const stoppingRetrySeconds = 5;
 
 /** A bug or a failed part of the platform; the log has the details under this id. */
@@ -134,7 +135,7 @@ export function codedBody(
 ): Fault | null {
   if (contentCoding === undefined || contentLength === 0 || live?.settings.runtime !== "cortex")
     return null;
-  // This name means that there is no coding.
+  // `identity` means that there is no coding.
   if (/^identity$/i.test(contentCoding)) return null;
   const isLong = contentCoding.length > 64;
   const coding = JSON.stringify(isLong ? `${contentCoding.slice(0, 64)}…` : contentCoding);

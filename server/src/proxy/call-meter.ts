@@ -18,14 +18,15 @@ export const statusClasses = ["1xx", "2xx", "3xx", "4xx", "5xx"] as const;
 export class CallMeter {
   readonly appId: AppId;
   readonly times: CallTimes;
-  /** Calls that replicas work on now, and calls that wait in the line. */
+  /** Calls that replicas work on now. */
   running = 0;
+  /** Calls that wait in the line now. */
   waiting = 0;
   /** Calls that entered the app, even those that were refused at once. */
   receivedTotal = 0;
   /**
-   * The sum of the times at which calls ended, minus the sum of those at which they began. It gives
-   * `runMs` without a clock for each running call.
+   * The sum of the times at which calls ended, minus the sum of the times at which calls began.
+   * From it, `runMs` is computed without a clock for each running call.
    */
   #endsMinusBegins = 0;
   /** When a call last arrived, began or ended, by `Clock.monotonicMs`; null: none has. */

@@ -11,6 +11,7 @@ export function recordOf(call: AdmittedCall, outcome: CallOutcome, clock: Clock)
   const totalMs = clock.monotonicMs() - call.arrivedAtMs;
   const queryStart = path.indexOf("?");
   const receivedAt = clock.now() - totalMs;
+  // A call that never got a slot has a `begunAtMs` of 0, so it counts as begun when it arrived.
   return {
     runId,
     projectId,

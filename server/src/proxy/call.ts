@@ -223,6 +223,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
         ? faults.replicaFailed(runId, loss.reason)
         : faults.functionFailed(loss.error);
     const { whyEnded } = this.#parts;
+    // The end of the replica explains only a connection that closed before the answer had begun.
     if (whyEnded === null || this.#head !== null || loss.kind !== "closed") this.fail(fault);
     else void this.#failWithReason(fault, whyEnded);
   }
@@ -316,6 +317,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.about.client.destroy(fault);
   }
 
+  /** Closes the connection, and gives up the slot or the position in the line. */
   #leave(nowMs: number): void {
     this.#connection?.destroy();
     this.#connection = null;
@@ -333,6 +335,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     slot.pool.giveBack(connection, untilMs, nowMs);
   }
 
+  /** Counts and reports the end of the call. */
   #finish(outcome: CallOutcome, nowMs: number): void {
     this.#isOver = true;
     const { meter } = this.#app;

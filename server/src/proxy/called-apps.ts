@@ -1,4 +1,4 @@
-// The apps that this proxy has got calls for: their lines, and the slots of their replicas. The
+// The apps that have had a call or a replica: their lines, and the slots of their replicas. The
 // scheduler reads each app's demand here.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
@@ -36,8 +36,8 @@ export class CalledApps implements DemandSource, Occupancy {
   }
 
   /**
-   * Called when the app's replicas have changed. Registers replicas before their first call, so
-   * that they can be retired before it; forgets a deleted app.
+   * Called when the app's replicas have changed. Registers replicas, so that a replica can be
+   * retired even before its first call. Forgets a deleted app.
    */
   refresh(appId: AppId): void {
     const app = this.of(appId);
@@ -67,7 +67,7 @@ export class CalledApps implements DemandSource, Occupancy {
     };
   }
 
-  /** The calls of a release since its first replica; undefined: it has had no replica. */
+  /** The counters of a release; undefined: it had no replica lately. */
   tallyOf(appId: AppId, releaseId: ReleaseId): ReleaseTally | undefined {
     return this.#apps.get(appId)?.tallyOf(releaseId);
   }

@@ -1,7 +1,7 @@
-// The certificates of the HTTPS port: those that the platform gets by itself, and those of the
-// operator's files, which are read again when they change. A pair of files that cannot be used
-// never replaces one that can. The log tells of each change, and every day of a certificate that
-// ends soon.
+// The certificates of the HTTPS port. Some the platform gets by itself. Others are in the
+// operator's files, which are read again when they change: a pair of files that cannot be used
+// never replaces one that can. The log tells of each change of the files, and once a day of each
+// certificate in them that ends soon.
 import { createPrivateKey, X509Certificate, type KeyObject } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -18,9 +18,12 @@ export type CertificateFiles = { readonly certificateFile: string; readonly keyF
 
 type Parts = { readonly log: Log; readonly clock: Clock };
 
+/** A usable certificate with its key. */
 type Pair = {
   readonly texts: CertificateTexts;
+  /** The pair in the options of a TLS server, whose standard it then is. */
   readonly options: SecureContextOptions;
+  /** The pair as it is used for the connections of one host name. */
   readonly context: SecureContext;
   /** The certificate itself, without its chain. */
   readonly leaf: X509Certificate;
@@ -28,7 +31,7 @@ type Pair = {
   readonly endsAtMs: number;
 };
 
-/** TLS 1.2 is the oldest version. */
+/** The oldest version of TLS that a client may use. */
 const minVersion = "TLSv1.2";
 /**
  * The ciphers of Mozilla's "intermediate" recommendation that exchange keys on elliptic curves: all
@@ -47,25 +50,32 @@ const ciphers = [
 ].join(":");
 
 const dayMs = 86_400_000;
-/** The log tells of a certificate's end from three weeks before it, or from its last third. */
+/**
+ * The log tells of a certificate's end from three weeks before it. If a certificate is valid for
+ * less than nine weeks, the log tells of its end in the last third of that time.
+ */
 const soonMs = 21 * dayMs;
 
-/** Certificates that the platform gets by itself, and the name of the one that is the standard. */
+/**
+ * Certificates that the platform gets by itself, and the name whose certificate is the standard.
+ */
 export type ManagedUse = { readonly source: ManagedCertificates; readonly standardName: string };
 
-/** What a client gets for whom there is no certificate: the handshake fails. */
-const none: SecureContextOptions = { minVersion, ciphers };
+/** The options without a certificate: the handshake of a client that gets them fails. */
+const optionsWithoutPair: SecureContextOptions = { minVersion, ciphers };
 
 /**
- * The pairs in use. The first one is for clients that name no host, or one without a pair; without
- * files, the managed one of the platform's own name is.
+ * The pairs in use. The standard pair is for clients that name no host, or a host without a pair:
+ * it is the first pair of files or, without files, the managed pair of the platform's own name.
  */
 export class Certificates {
   readonly #parts: Parts;
+  /** The pairs of files, in the order of the settings. */
   readonly #slots: readonly CertificateSlot[];
+  /** The pairs that the platform got by itself, by the name that each is for. */
   readonly #managed = new Map<string, Pair>();
   readonly #standardName: string | null;
-  readonly #emptyContext = createSecureContext(none);
+  readonly #emptyContext = createSecureContext(optionsWithoutPair);
   readonly #listeners: (() => void)[] = [];
 
   /** Reads the files. Throws `CannotStart` when a pair cannot be used. */
@@ -74,7 +84,7 @@ export class Certificates {
     { managed = null, ...parts }: Parts & { readonly managed?: ManagedUse | null },
   ) {
     this.#parts = parts;
-    this.#slots = files.map((one) => new CertificateSlot(one, parts));
+    this.#slots = files.map((paths) => new CertificateSlot(paths, parts));
     this.#standardName = managed?.standardName ?? null;
     managed?.source.serve({
       take: (name, texts) => this.#take(name, texts),
@@ -82,18 +92,21 @@ export class Certificates {
     });
   }
 
-  /** The first pair, with all other options of its connections. */
+  /** The standard pair, with all other options of its connections. */
   get standard(): SecureContextOptions {
-    return this.#standardPair?.options ?? none;
+    return this.#standardPair?.options ?? optionsWithoutPair;
   }
 
-  /** When the certificate that ends first does so, in milliseconds since 1970, or null. */
+  /** When the first of the certificates ends, in milliseconds since 1970; null: there are none. */
   get endsAtMs(): number | null {
     const pairs = [...this.#slots.map(({ pair }) => pair), ...this.#managed.values()];
     return pairs.length === 0 ? null : Math.min(...pairs.map(({ endsAtMs }) => endsAtMs));
   }
 
-  /** The pair for a host name: files come first. */
+  /**
+   * The certificate for a host name: from the files, else a managed one, else the standard one. If
+   * there is none at all, the handshake fails.
+   */
   contextFor(name: string): SecureContext {
     const slot = this.#slots.find(({ pair }) => pair.leaf.checkHost(name) !== undefined);
     const pair = slot?.pair ?? this.#managedFor(name.toLowerCase()) ?? this.#standardPair;
@@ -119,16 +132,19 @@ export class Certificates {
     return this.#slots[0]?.pair ?? this.#managedFor(this.#standardName ?? "");
   }
 
+  /** The managed pair for the name, such as `shop.example.com`, or else for `*.example.com`. */
   #managedFor(name: string): Pair | undefined {
     return this.#managed.get(name) ?? this.#managed.get(name.replace(/^[^.]+/, "*"));
   }
 
-  /** Whether a file has the name, so that no other certificate is needed for it. */
+  /** Whether a certificate in the files is for the name, so that no managed one is needed. */
   #isGiven(name: string): boolean {
+    // A name with an asterisk is no host name, so a host name that it stands for is checked.
     const example = name.replace(/^\*/, "any");
     return this.#slots.some(({ pair }) => pair.leaf.checkHost(example) !== undefined);
   }
 
+  /** Uses the certificate for the name from now on; null: uses none for it. */
   #take(name: string, texts: CertificateTexts | null): void {
     const { standard } = this;
     const pair = texts === null ? null : pairOf(texts);
@@ -139,6 +155,7 @@ export class Certificates {
     this.#tellChange(standard);
   }
 
+  /** Calls the listeners if `standard` is no longer `before`. */
   #tellChange(before: SecureContextOptions): void {
     if (this.standard !== before) for (const listener of this.#listeners) listener();
   }
@@ -149,11 +166,11 @@ class CertificateSlot {
   pair: Pair;
   readonly #files: CertificateFiles;
   readonly #parts: Parts;
-  /** What the files held at the last look. */
+  /** What the files held at the last look; a text says why they could not be read. */
   #seen: CertificateTexts | string;
-  /** What the files held at the last look has been taken or refused. */
+  /** True when `#seen` has been taken into use or refused. */
   #isJudged = true;
-  /** The last day on which the log told of the end. */
+  /** The last day on which the log told of the end, in days since 1970; 0: it has not. */
   #toldDay = 0;
 
   constructor(files: CertificateFiles, parts: Parts) {
@@ -204,6 +221,7 @@ class CertificateSlot {
     );
   }
 
+  /** Logs, once a day, that the certificate ends soon or has ended. */
   tellEnd(nowMs: number): void {
     const { beginsAtMs, endsAtMs } = this.pair;
     const leftMs = endsAtMs - nowMs;

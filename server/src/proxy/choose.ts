@@ -70,8 +70,8 @@ function firstWithCapacity(candidates: readonly Candidate[]): number {
 }
 
 /**
- * Ties go to the first replica. Full replicas are skipped, because concurrency may differ within
- * one app.
+ * Ties go to the first replica. The replica with the fewest calls is skipped if it is full: its
+ * concurrency may be lower than that of others.
  */
 function fewestRunning(candidates: readonly Candidate[]): number {
   let best = -1;
@@ -86,6 +86,7 @@ function fewestRunning(candidates: readonly Candidate[]): number {
   return best;
 }
 
+/** Draws two replicas at random, and takes the one with fewer calls. */
 function betterOfTwo(candidates: readonly Candidate[], random: () => number): number {
   const count = candidates.length;
   if (count === 0) return -1;
@@ -95,7 +96,7 @@ function betterOfTwo(candidates: readonly Candidate[], random: () => number): nu
   const firstRunning = (candidates[first] as Candidate).running;
   const secondRunning = (candidates[second] as Candidate).running;
   const isFirst = firstRunning === secondRunning ? random() < 0.5 : firstRunning < secondRunning;
-  // Even the better one may have as many calls as are possible.
+  // Even the replica with fewer calls may have the maximum.
   if (Math.min(firstRunning, secondRunning) >= runningMax) return -1;
   return isFirst ? first : second;
 }

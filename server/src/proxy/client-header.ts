@@ -1,36 +1,46 @@
-// Reads the header with which a load balancer begins a connection, to say whose connection it
-// passes on: that of the PROXY protocol, version 1 (a line) or 2 (binary). Extensions of version 2
-// are skipped. Pure. The format: https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt
+// Reads the header of the PROXY protocol, with which a load balancer begins a connection to say
+// which client it passes on. Version 1 of the header is a line, version 2 is binary, and its
+// extensions are skipped. Pure. The format:
+// https://www.haproxy.org/download/3.2/doc/proxy-protocol.txt
 import ipaddr from "ipaddr.js";
 import { isIP } from "node:net";
 import { plainAddress } from "#lib/client-address.ts";
 
 /** What the header says. */
 export type ClientHeader = {
-  /** How many bytes it has; the client's bytes are behind it. */
+  /** How many bytes the header has; the client's own bytes follow it. */
   readonly length: number;
   /** Null: the balancer itself is the client, such as for a health check. */
   readonly client: {
-    /** Undefined: the balancer does not know it, or it is no address of IPv4 or IPv6. */
+    /** Undefined: the balancer does not know the address, or it is neither IPv4 nor IPv6. */
     readonly address: string | undefined;
   } | null;
 };
 
-/** What is longer is refused; senders keep to it, so that the header arrives in one packet. */
+/**
+ * A longer header is refused. Senders keep to this length, so that the header arrives in one
+ * packet.
+ */
 export const clientHeaderBytesMax = 536;
 
 const lineStart = Buffer.from("PROXY ");
 const lineEnd = "\r\n";
 /** The longest line of the specification, with its end. */
 const lineBytesMax = 107;
+/** The line: the family, then the addresses of client and balancer, then their ports. */
 const lineForm = /^PROXY (?:UNKNOWN(?: .*)?|TCP([46]) (\S+) (\S+) \d{1,5} \d{1,5})$/;
 
 const signature = Buffer.from("\r\n\r\n\0\r\nQUIT\n");
 /** The signature, the version with the command, the family, and the length of the rest. */
 const fixedBytes = 16;
+/** Version 2 and the command `LOCAL`: the balancer itself is the client. */
 const ownCommand = 0x20;
+/** Version 2 and the command `PROXY`: the balancer passes on a client's connection. */
 const clientCommand = 0x21;
-/** For each family of addresses over TCP: the bytes of one address, and of all with the ports. */
+/**
+ * For TCP over IPv4 (0x11) and over IPv6 (0x21): how many bytes one address has, and how many both
+ * addresses and both ports have together.
+ */
 const addressBytes: ReadonlyMap<number, readonly [one: number, all: number]> = new Map([
   [0x11, [4, 12]],
   [0x21, [16, 36]],
@@ -57,12 +67,13 @@ function readLine(bytes: Buffer): ReturnType<typeof readClientHeader> {
   const length = end + lineEnd.length;
   const [, family, source = "", destination = ""] = match;
   if (family === undefined) return { length, client: { address: undefined } };
-  const areAddresses = [source, destination].every((one) => isIP(one) === Number(family));
+  const areAddresses = [source, destination].every((address) => isIP(address) === Number(family));
   return areAddresses ? { length, client: { address: plainAddress(source) } } : "invalid";
 }
 
 function readBinary(bytes: Buffer): ReturnType<typeof readClientHeader> {
   if (bytes.length < fixedBytes) return "unfinished";
+  // The signature has 12 bytes. Then come the command, the family, and two bytes with the length.
   const command = bytes.readUInt8(12);
   const length = fixedBytes + bytes.readUInt16BE(14);
   if (command !== ownCommand && command !== clientCommand) return "invalid";

@@ -35,8 +35,8 @@ export interface Client {
   /** Reports events of the connection to `user` until the answer is complete. */
   use(user: ClientUser): void;
   /**
-   * Sends the body and the call's head, which lacks only the empty line. Null: all is written; else
-   * the body in progress.
+   * Sends the call's head and its body. `head` lacks only a line for `Expect` and the empty line.
+   * Returns the body that is being sent; null: everything is written, or there is no body.
    */
   send(connection: ReplicaConnection, head: string, user: BodyUser): RequestBody | null;
   /** Passes on an informational answer. Status 100: the body may be sent. */
@@ -48,7 +48,7 @@ export interface Client {
    * answer ends with it, and `end` is not called.
    */
   piece(piece: Piece, isLast: boolean): boolean;
-  /** Sends a buffered head. */
+  /** Sends the head, if it is still buffered. */
   flush(): void;
   /** Ends the answer. `trailers`: name, value, … */
   end(trailers: readonly string[]): void;
@@ -61,6 +61,7 @@ export interface Client {
 /** A client that sent its call over a connection. */
 export interface HttpClient extends Client {
   readonly method: string;
+  /** The other end of the connection. */
   readonly peer: Peer;
   /** The fields of every answer, even a refusal. Set as soon as it is known which app is called. */
   added: AddedFields;

@@ -10,20 +10,20 @@ import { trimmed } from "./fields.ts";
 const platformForm = /^[\s=]*(?:__(?:secure|host)-)?slipway[._]/i;
 /** Browsers ignore longer attributes (RFC 6265bis, 5.6) and then use the path of the request. */
 const pathLengthMax = 1_024;
-/** An app may not set these. `priority` decides which cookies a browser evicts first. */
+/** Attributes that an app may not set. `priority` decides which cookies a browser evicts first. */
 const droppedAttributes = new Set(["domain", "path", "priority"]);
 
-const none: readonly string[] = Object.freeze([]);
+const noCookies: readonly string[] = Object.freeze([]);
 
 /**
- * Turns the app's `Set-Cookie` values into those for the client: bound to the app's root, and
+ * Turns the app's `Set-Cookie` values into the values for the client: bound to the app's root, and
  * without cookies that use names of the platform.
  */
 export function cookiesOfApp(
   cookies: readonly string[] | null,
   rootPath: string,
 ): readonly string[] {
-  if (cookies === null) return none;
+  if (cookies === null) return noCookies;
   const allowed = cookies.filter((cookie) => !platformForm.test(cookie));
   return allowed.map((cookie) => bindToRoot(cookie, rootPath));
 }

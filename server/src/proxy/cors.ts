@@ -22,6 +22,7 @@ export type CorsRequest = {
 /** The request headers that pages may always send: all that calls of any kind use. */
 const usualHeaders =
   "Authorization, Content-Type, Idempotency-Key, Slipway-Retries, X-Webhook-Secret";
+/** The methods that pages may use. */
 const methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 /**
  * How long browsers may cache the answer to a preflight. They allow two hours and more, but a
@@ -41,7 +42,7 @@ export function addedToAnswers({ route, hasOwnHost, fields }: CorsRequest): Adde
     return isSandboxed ? inSandbox : siteOnly(site);
   }
   const allowed = allowedOrigin(settings, fields);
-  // Caches must keep an answer for each origin, which the site's own fields may already say.
+  // `Vary: Origin` makes caches keep an answer for each origin. The site's own fields may have it.
   const varied = site.includes("Origin") ? site : [...site, "Vary", "Origin"];
   if (allowed === null) return addedFields(varied, { replacesCors: true });
   const { corsCredentials } = settings;
@@ -138,7 +139,10 @@ function refusalOf(origin: string, appName: string): string {
 
 const siteAnswers = new Map<readonly string[], AddedFields>();
 
-/** Most answers get only these fields, so each of the few lists is turned into lines once. */
+/**
+ * The fields of the site alone, which most answers get. There are few such lists, so each is turned
+ * into lines only once.
+ */
 function siteOnly(site: readonly string[]): AddedFields {
   const cached = siteAnswers.get(site);
   if (cached !== undefined) return cached;

@@ -30,6 +30,7 @@ const defaultTickMs = 100;
 /** The timer wheel. `stop()` drops all deadlines. */
 export class Deadlines {
   readonly #clock: Clock;
+  /** The length of a tick: how often the timer looks for deadlines that have passed. */
   readonly #tickMs: number;
   readonly #slots: readonly Slot[];
   #count = 0;
@@ -59,6 +60,7 @@ export class Deadlines {
     timed.deadlineAtMs = atMs;
     if (this.#count === 0) this.#begin();
     this.#count++;
+    // A deadline that has passed already fires at the next tick.
     const tick = Math.max(Math.ceil(atMs / this.#tickMs), this.#tick + 1);
     insert(this.#slots[tick % slotsCount] as Slot, timed);
   }
@@ -88,7 +90,7 @@ export class Deadlines {
   #turn(): void {
     const nowMs = this.#clock.monotonicMs();
     const last = Math.floor(nowMs / this.#tickMs);
-    // After a long pause, one lap reaches every slot.
+    // After a pause of more than a lap, the ticks of one lap reach every slot.
     const first = Math.max(this.#tick + 1, last - slotsCount + 1);
     this.#tick = Math.max(this.#tick, last);
     for (let tick = first; tick <= last; tick++)
@@ -98,8 +100,8 @@ export class Deadlines {
   }
 
   /**
-   * Calls the slot's timed objects that are due; the others belong to a later lap of the wheel. A
-   * callback may clear or set any deadline, so the due ones are collected first.
+   * Calls the slot's timed objects that are due; the others belong to a later lap of the wheel. The
+   * due ones are collected first, since `onDeadline` may clear or set any deadline.
    */
   #expire(slot: Slot, nowMs: number): void {
     const due: Timed[] = [];
@@ -107,7 +109,7 @@ export class Deadlines {
       if (timed.deadlineAtMs <= nowMs) due.push(timed);
     }
     for (const timed of due) {
-      // An earlier callback has cleared the deadline, or set a later one.
+      // An earlier `onDeadline` in this loop may have cleared the deadline, or set a later one.
       if (timed.nextTimed === null || timed.deadlineAtMs > nowMs) continue;
       this.clear(timed);
       timed.onDeadline(nowMs);

@@ -24,11 +24,12 @@ const namedKinds = [
   "access-control-request-method",
   "access-control-request-headers",
   "content-encoding",
-  // In an answer it says that the replica never began the call (runtimes/python/README.md).
+  // In an answer, this field says that the replica never began the call
+  // (runtimes/python/README.md).
   "slipway-refused",
 ] as const;
 
-/** Further such fields. Their names begin with `x-`, which the kinds leave out. */
+/** Further fields that the proxy treats one by one: `x-` and the kind are the name. */
 const namedExtendedKinds = [
   "request-id",
   "forwarded-for",
@@ -75,6 +76,7 @@ export type FieldKind =
   | "whole-site"
   | (typeof namedKinds | typeof namedExtendedKinds)[number];
 
+/** The name of each field that does not simply pass, in lower case, and its kind. */
 const kinds: readonly (readonly [string, FieldKind])[] = [
   ...namedKinds.map((name) => [name, name] as const),
   ...namedExtendedKinds.map((kind) => [`x-${kind}`, kind] as const),
@@ -119,7 +121,7 @@ export function fieldKind(text: string, start = 0, end = text.length): FieldKind
   const lower = name.toLowerCase();
   if (lower === entry.lower) return entry.kind;
   // Servers that pass fields on as variables (CGI, WSGI) cannot tell `X_Forwarded_For` from the
-  // real field.
+  // real field, so a field with underscores in its name is not passed on.
   return lower.replaceAll("_", "-") === entry.lower ? "hop" : "pass";
 }
 

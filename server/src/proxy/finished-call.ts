@@ -22,7 +22,7 @@ export type FinishedCall = AppKey & {
   /** The path sent to the replica, without the query. */
   readonly path: string;
   readonly isWebSocket: boolean;
-  /** The webhook that got the answer; null: none. */
+  /** The webhook that gets the answer; null: none. */
   readonly webhookEndpoint: string | null;
   readonly clientAddress: string;
   readonly outcome: CallOutcome;
@@ -38,7 +38,9 @@ export type FinishedCall = AppKey & {
   /** The status sent to the client; null: none. */
   readonly status: number | null;
   readonly receivedAt: number;
+  /** How long the call waited in the line. */
   readonly lineMs: number;
+  /** From the call's arrival to its end. */
   readonly totalMs: number;
   readonly requestBytes: number;
   readonly answerBytes: number;

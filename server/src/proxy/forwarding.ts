@@ -1,6 +1,6 @@
 // Forwards the answers of calls that name a `webhookEndpoint`. The proxy only declares the
-// interface and hands over a copy of each complete answer; the caller is served as usual and does
-// not wait for it.
+// interface and hands over a copy of each complete answer, or of the fault that stands in for it.
+// The caller is served as usual, and does not wait for the delivery.
 import type { Fault } from "#lib/fault.ts";
 import type { AppKey, RunId } from "#lib/ids.ts";
 import type { AnswerHead } from "./answer-head.ts";
@@ -61,7 +61,7 @@ export class ForwardingClient implements Client {
   readonly #forwarding: Forwarding;
   readonly #collector: AnswerCollector;
   readonly #gathered: GatheredBytes;
-  /** How much of `#gathered` this answer has. */
+  /** How much of `#gathered` is reserved for this answer. */
   #reservedBytes = 0;
 
   constructor(
@@ -130,10 +130,10 @@ export class ForwardingClient implements Client {
   #gather(piece: Piece): void {
     this.#collector.add(piece);
     // Less than zero: the answer became longer than `bytesMax`, so the collector has dropped it.
-    const moreBytes = this.#collector.heldBytes - this.#reservedBytes;
-    if (moreBytes > 0 && this.#gathered.take(moreBytes)) {
-      this.#reservedBytes += moreBytes;
-    } else if (moreBytes !== 0) {
+    const unreservedBytes = this.#collector.heldBytes - this.#reservedBytes;
+    if (unreservedBytes > 0 && this.#gathered.take(unreservedBytes)) {
+      this.#reservedBytes += unreservedBytes;
+    } else if (unreservedBytes !== 0) {
       this.#collector.drop();
       this.#giveBack();
     }
@@ -150,6 +150,7 @@ export class ForwardingClient implements Client {
   }
 }
 
+/** The answer for the webhook when the caller gets the fault. */
 function faultAnswer(fault: Fault): CollectedAnswer {
   const body = faultBody(fault);
   return { status: statusOf(fault), contentType: "application/json", body, bodyBytes: body.length };

@@ -1,5 +1,5 @@
-// A buffer that grows piece by piece. It takes up at most about twice the size of all pieces, even
-// if each piece is small.
+// A buffer that grows piece by piece. It takes up at most about twice the size of all pieces, or
+// four times if an expected length is believed that never arrives, even if each piece is small.
 import type { Piece } from "./answer-parser.ts";
 
 /** The first buffer has at least this size, since some peers send byte by byte. */
@@ -31,7 +31,7 @@ export class GrowingBytes {
   /** Makes space for the new length; `start`: how many bytes the buffer has now. */
   #grow(start: number, expectedBytes: number): void {
     const min = Math.max(this.#length, bufferBytesMin, 2 * this.#buffer.length);
-    // Only an expected length that is not much more than has arrived is believed.
+    // The expected length is believed only if it is at most twice what would be allocated anyway.
     const isNear = expectedBytes >= this.#length && expectedBytes <= 2 * min;
     const grown = Buffer.allocUnsafeSlow(isNear ? expectedBytes : min);
     this.#buffer.copy(grown, 0, 0, start);

@@ -1,6 +1,6 @@
 // Hands a request that came as a stream of HTTP/2 to the HTTP/1.1 server of this process, over a
-// connection in memory. The management API and the pages are served this way, so that they meet
-// one kind of request and response only. Calls of apps, which are many, do not go this way.
+// connection in memory. The management API and the pages are served this way, so that their code
+// has to handle only HTTP/1.1. Calls of apps, which are many, do not go this way.
 import { request as sendRequest, type ClientRequest, type IncomingMessage } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import { duplexPair, type Duplex } from "node:stream";
@@ -26,6 +26,7 @@ export function bridge(
   { connection, serve }: BridgeParts,
 ): void {
   const [near, far] = duplexPair();
+  // The server reads these properties of its connections, which a stream in memory lacks.
   Object.defineProperties(far, {
     remoteAddress: { value: connection.remoteAddress },
     encrypted: { value: true },
@@ -49,6 +50,7 @@ export function bridge(
   // An error needs no handling: each side learns of it by the end of the other.
   for (const side of [near, far, request]) side.on("error", () => undefined);
   request.on("close", () => {
+    // The server has closed the connection without an answer.
     if (!stream.headersSent) stream.close(constants.NGHTTP2_INTERNAL_ERROR);
   });
   stream.on("close", end);
@@ -63,9 +65,9 @@ export function bridge(
 }
 
 /**
- * The fields for the HTTP/1.1 server. A body without a length is sent in chunks. Trailers are not
- * passed on, so that none are announced: Node throws for a request that announces them without a
- * body in chunks.
+ * The fields for the HTTP/1.1 server. A body without a length is sent in chunks. The announcement
+ * of trailers (`trailer`) is left out: trailers are not passed on, and Node throws for a request
+ * that announces them but has no body in chunks.
  */
 function bridgedFields(fields: readonly string[], hasBody: boolean): string[] {
   const list: string[] = [];
@@ -76,6 +78,7 @@ function bridgedFields(fields: readonly string[], hasBody: boolean): string[] {
     hasLength ||= name === "content-length";
     list.push(name, fields[index + 1] ?? "");
   }
+  // Each request has a connection of its own.
   list.push("connection", "close");
   if (hasBody && !hasLength) list.push("transfer-encoding", "chunked");
   return list;
@@ -92,10 +95,11 @@ function answer(stream: ServerHttp2Stream, { method, request, response }: Answer
     request.destroy();
     return;
   }
+  // The default only satisfies the type: a response always has a status.
   const { statusCode = 500, rawHeaders } = response;
   const hasNoBody = method === "HEAD" || statusCode === 204 || statusCode === 304;
   stream.respond({ ...http2Fields(rawHeaders), ":status": statusCode }, { endStream: hasNoBody });
-  // An answer that breaks off is not to look complete.
+  // An answer that breaks off must not look complete.
   response.on("error", () => undefined);
   response.on("close", () => {
     if (!response.complete) stream.close(constants.NGHTTP2_INTERNAL_ERROR);

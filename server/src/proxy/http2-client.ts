@@ -1,5 +1,5 @@
-// The client of a call that came as one stream of an HTTP/2 connection. An answer that is complete
-// before the body of its request ends the stream, so that the client stops sending, while other
+// The client of a call that came as one stream of an HTTP/2 connection. When the answer is complete
+// and the body of the request is not, the stream is ended, so that the client stops sending. Other
 // streams of the connection go on.
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Fault } from "#lib/fault.ts";
@@ -58,6 +58,7 @@ export class Http2Client implements HttpClient {
     stream.on("wantTrailers", () => {
       stream.sendTrailers(http2Fields(this.#answerTrailers));
       if (this.#isBodyOver) return;
+      // From the next tick on, looks whether the trailers have left, and then stops the body.
       deadlines.set(new SentTrailers(stream, () => this.#stopBody(), deadlines), 0);
     });
     // A stream closes only once the end of its request has been read.
@@ -100,7 +101,7 @@ export class Http2Client implements HttpClient {
     if (expectsContinue && !this.isGone) request.additionalHeaders({ ":status": 100 });
     const expectedBytes = Math.max(0, contentLength);
     const body = await readWhole({ request, bytesMax, expectedBytes, deadlines }, nowMs);
-    // To Node, a stream that its client resets without an error code has ended.
+    // If the client resets the stream without an error code, Node takes the body for complete.
     return request.aborted ? brokenOff() : body;
   }
 
@@ -179,12 +180,13 @@ export class Http2Client implements HttpClient {
   }
 }
 
-/** How often to look whether trailers have left: for a minute, as a look comes every 100 ms. */
+/** How many times to look whether trailers have left: every 100 ms, and so for a minute. */
 const looksMax = 600;
 
-/** Waits until the trailers of a stream have left: a stream that is closed before drops them. */
+/** Waits until the trailers of a stream have left: a stream that is closed earlier drops them. */
 class SentTrailers extends Timed {
   readonly #stream: ServerHttp2Stream;
+  /** Called once the trailers have left, or after the last look. */
   readonly #then: () => void;
   readonly #deadlines: Deadlines;
   #looks = 0;
@@ -200,6 +202,7 @@ class SentTrailers extends Timed {
     const { closed, state } = this.#stream;
     if (closed) return;
     this.#looks++;
+    // 1: this side of the stream is closed, so everything has left.
     if (state.localClose === 1 || this.#looks === looksMax) this.#then();
     else this.#deadlines.set(this, nowMs);
   }

@@ -11,8 +11,8 @@ const connectionFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Turns a list (name, value, name, value …) into an object. Repeated fields become one list, except
- * cookies (RFC 9110, 5.3).
+ * Turns a list (name, value, name, value …) into an object. The values of a repeated field are
+ * joined by commas, except cookies, which become an array (RFC 9110, 5.3).
  */
 export function http2Fields(list: readonly string[]): OutgoingHttpHeaders {
   // Without a prototype, `__proto__` is a name like any other.

@@ -1,6 +1,6 @@
 // Reads the head of an HTTP/2 request, and turns it into the fields that the same request has in
-// HTTP/1.1. The library has checked what RFC 9113 demands of a head; what could be read differently
-// once it is written as HTTP/1.1 for a replica is checked here again. Pure.
+// HTTP/1.1. Node's library has checked what RFC 9113 demands of a head. Here everything is checked
+// that a replica could read differently, once it is written as HTTP/1.1. Pure.
 import { METHODS } from "node:http";
 import { tokenForm, valueCharacters } from "./fields.ts";
 import {
@@ -22,15 +22,17 @@ export type Http2Head = {
   readonly fields: readonly string[];
 };
 
+/** A slash, and then no blanks and no control characters. */
 const pathForm = /^\/[\x21-\x7e]*$/;
 const nameForm = new RegExp(`^${tokenForm}$`);
 const valueForm = new RegExp(`^[${valueCharacters}]*$`);
 
 /**
  * Reads the head; a refusal when it is not served. `list`: the fields in the format of Node's
- * parser, with those whose names begin with a colon.
+ * parser, including the fields whose names begin with a colon.
  */
 export function readHttp2Head(list: readonly string[]): Http2Head | Refusal {
+  // `hosts`: how many fields `host` there are; `bytes`: the length of all names and values.
   const head = { method: "", url: "", authority: "", host: "", hosts: 0, bytes: 0 };
   const fields: string[] = [];
   const cookies: string[] = [];
@@ -51,7 +53,7 @@ export function readHttp2Head(list: readonly string[]): Http2Head | Refusal {
       fields.push(name, value);
     }
   }
-  // Clients may divide their cookies, but in HTTP/1.1 there is one field of them (RFC 9113, 8.2.3).
+  // Clients may divide their cookies, but HTTP/1.1 has a single field for them (RFC 9113, 8.2.3).
   if (cookies.length > 0) fields.push("cookie", cookies.join("; "));
   const { method, url, authority, hosts, bytes } = head;
   const host = authority === "" ? head.host : authority;
@@ -70,6 +72,7 @@ function malformed(why: string): Refusal {
 }
 
 function hasUnmetExpectation(fields: readonly string[]): boolean {
+  // Names have even indexes, and the value of each follows it.
   return fields.some(
     (name, index) =>
       index % 2 === 0 && name === "expect" && fields[index + 1]?.toLowerCase() !== "100-continue",

@@ -1,6 +1,6 @@
 // Serves HTTP/2 on the encrypted connections whose client asks for it. Each stream is one request:
-// calls of apps go to the proxy, all others to the HTTP/1.1 server of this process. Its limits keep
-// strangers from holding connections, streams or memory.
+// calls of apps go to the proxy, all other requests to the HTTP/1.1 server of this process. Limits
+// keep strangers from holding connections, streams or memory.
 import {
   constants,
   performServerHandshake,
@@ -25,6 +25,7 @@ import { originForm } from "./target.ts";
 export type ReadCall = { readonly url: string; readonly fields: RequestFields };
 
 export type Http2Parts = {
+  /** Whether the request is a call of an app. */
   readonly isCall: (url: string, host: string) => boolean;
   /** Handles each call of an app. */
   readonly handle: (client: HttpClient, call: ReadCall) => void;
@@ -46,16 +47,19 @@ export type Http2Parts = {
 /** How many requests of one connection are in progress at most; as by default in Envoy. */
 const streamsMax = 100;
 /**
- * How much of a body a client may send before it is read. It bounds the memory of a request that
- * waits, as much as with HTTP/1.1, and the speed of an upload: a window for each round trip.
+ * How much of a body a client may send before it is read. This bounds the memory of a request that
+ * waits, to as much as with HTTP/1.1, and the speed of an upload, to one window for each round
+ * trip.
  */
 const streamWindowBytes = 65_536;
+/** How much all requests of one connection together may send before it is read. */
 const connectionWindowBytes = 1_048_576;
 /**
- * A longer head ends its stream without an answer; one that is shorter, but longer than
- * `headBytesMax`, is answered. The library counts 32 bytes more for each field.
+ * A longer head ends its stream without an answer. A shorter one that is longer than `headBytesMax`
+ * gets a refusal as its answer. The library counts 32 bytes more for each field.
  */
 const listBytesMax = 2 * headBytesMax;
+/** More fields than this cannot be within `listBytesMax`. */
 const listPairsMax = listBytesMax / 32;
 /** The memory of one connection for what is neither read nor sent yet, in MB. */
 const sessionMegabytesMax = 10;
@@ -88,8 +92,8 @@ export class Http2Connections {
   }
 
   /**
-   * Begins to end all connections: their requests in progress are answered, and clients send others
-   * elsewhere.
+   * Begins to end all connections: their requests in progress are answered, and clients must send
+   * further requests over new connections.
    */
   drain(): void {
     for (const connection of this.#open) connection.drain();
@@ -101,7 +105,9 @@ class Http2Connection extends Timed {
   readonly #socket: TLSSocket;
   readonly #parts: Http2Parts;
   readonly #session: ServerHttp2Session;
+  /** How many requests are in progress. */
   #openStreams = 0;
+  /** How many requests there have been. */
   #streams = 0;
   /** The number of streams at the last deadline. */
   #streamsAtDeadline = 0;
@@ -140,7 +146,9 @@ class Http2Connection extends Timed {
     const { deadlines, handle, isCall, refuses, serveHttp1, trustedProxies } = this.#parts;
     this.#watch(stream);
     const head = readHttp2Head(list);
+    // A head with a `message` is a refusal, which has no fields of the request.
     const fields = new RequestFields("message" in head ? [] : head.fields);
+    // A replica gets a body without a length in chunks.
     if (!stream.endAfterHeaders && fields.contentLength === -1) fields.isChunked = true;
     const peer = trustedProxies.peerOf(this.#socket);
     const client = new Http2Client(stream, { method, peer, fields, deadlines });

@@ -1,6 +1,6 @@
 // Sends requests that came over plain HTTP to the encrypted port. A request that carries a token,
-// or is to change something, is refused instead: it has already crossed the network in the clear,
-// and a client that was redirected each time would never be corrected.
+// or is meant to change something, is refused instead: it has already crossed the network in the
+// clear, and nobody would correct a client that is redirected each time.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { isLoopback } from "#lib/client-address.ts";
@@ -14,12 +14,14 @@ export type HttpsRedirectOptions = {
   readonly trustedProxies: TrustedProxies;
 };
 
+/** A host name or an IPv4 address, and perhaps a port. */
 const hostForm = /^([\w.-]{1,253})(?::\d{1,5})?$/;
 
 /** Answers requests of other machines that came over plain HTTP. */
 export class HttpsRedirect {
   readonly #trustedProxies: TrustedProxies;
   readonly #publicHost: string;
+  /** The port of the platform's URL with a colon before it; empty: the usual port of HTTPS. */
   readonly #port: string;
 
   constructor({ publicUrl, trustedProxies }: HttpsRedirectOptions) {
@@ -30,8 +32,8 @@ export class HttpsRedirect {
   }
 
   /**
-   * Whether the requests of the connection are answered here. This machine is not concerned, nor is
-   * a trusted proxy, which has its own encryption.
+   * Whether the requests of the connection are answered here. Requests from this machine are not,
+   * and neither are requests from a trusted proxy, which has its own encryption.
    */
   concerns(connection: Socket): boolean {
     const { peer, proxies, isEncrypted } = this.#trustedProxies
@@ -42,11 +44,12 @@ export class HttpsRedirect {
 
   answer(request: IncomingMessage, response: ServerResponse): void {
     const { method = "", headers, url = "/" } = request;
+    // A client without a valid Host is sent to the host name of the platform's URL.
     const host = hostForm.exec(headers.host ?? "")?.[1] ?? this.#publicHost;
     const origin = `https://${host}${this.#port}`;
     const isRead = method === "GET" || method === "HEAD";
     if (isRead && headers.authorization === undefined) {
-      // Closed, so that nothing waits for a body, which nobody reads.
+      // The connection is closed, since nobody reads the body that the request may have.
       const location = `${origin}${originForm(url)}`;
       response.writeHead(308, { location, "content-length": 0, connection: "close" });
       response.end();

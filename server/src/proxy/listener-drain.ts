@@ -1,6 +1,7 @@
-// Lets the requests of a listener end before it closes. Requests on new connections are refused,
-// unless these can wait for the next platform, in a socket that it gets or held back by a firewall:
-// then they are served for a while, and wait from then on.
+// Lets the requests of a listener end before it closes. If new connections cannot wait for the next
+// platform, their requests are refused. New connections can wait in a listening socket that the
+// next platform inherits, or be held back by a firewall. Then they are still served for a while,
+// and later ones wait.
 import type { Server } from "node:http";
 import type { Server as SocketServer } from "node:net";
 import type { Duplex } from "node:stream";
@@ -14,19 +15,21 @@ import type { PlainConnection } from "./plain-connection.ts";
 const drainCheckMs = 50;
 /**
  * While the listener drains: how long a connection is silent before it is closed. A client that
- * sends its next call right after an answer, or its first, still gets an answer.
+ * sends a call right after it has connected, or right after an answer, still gets an answer.
  */
 const silentMs = 1_000;
 /**
- * Where connections can wait: how long clients have to learn, from an answer, that theirs ends. One
- * that has been silent for so long is unlikely to send just when it is closed.
+ * If new connections can wait: how long open ones stay, so that their clients learn from an answer
+ * that the connection ends. A client that has been silent for so long is unlikely to send a request
+ * at the very moment in which its connection is closed.
  */
 const farewellMs = 5_000;
-/** Where connections can wait: the part of the drain that calls have which are accepted last. */
+/** If new connections can wait: how much time of the drain is left for the last accepted calls. */
 const lastCallsMs = 10_000;
 
 /** Knows whether the listener drains, and which connections may then still send requests. */
 export class Shutdown {
+  /** True once the listener drains. */
   hasBegun = false;
   /** The connections that may send requests; null: all. */
   remaining: ReadonlySet<Duplex> | null = null;
@@ -46,6 +49,7 @@ export type DrainParts = {
   readonly plain: ReadonlySet<PlainConnection>;
   /** Holds connections whose header has not arrived; null: there are no headers. */
   readonly announced: AnnouncedClients | null;
+  /** The open answers on the connections that Node's server reads. */
   readonly answers: OpenAnswers;
   /** The encrypted port; null: there is none. */
   readonly tls: { readonly server: SocketServer; readonly http2: Http2Connections } | null;
@@ -54,20 +58,24 @@ export type DrainParts = {
 };
 
 /**
- * Resolves when no new connection comes to these ports any more, because it waits for the next
- * platform.
+ * Makes new connections to these ports wait for the next platform. Resolves when no more of them
+ * come here.
  */
 export type HoldBack = (ports: readonly number[]) => Promise<void>;
 
 export type DrainOptions = {
+  /** How long the running requests may take to end. */
   readonly drainMs: number;
   /** Other processes keep the socket of the plain port open. */
   readonly isShared: boolean;
-  /** For ports that are not shared; null: their connections are refused. */
+  /** Makes new connections to ports that are not shared wait; null: they are refused. */
   readonly holdBack: HoldBack | null;
 };
 
-/** Resolves when the running requests have ended, or after `drainMs`, which ends them. */
+/**
+ * Resolves when the running requests have ended. After `drainMs`, closes the connections of
+ * requests that still run.
+ */
 export async function drainListener(
   { server, open, plain, announced, answers, tls, shutdown, clock }: DrainParts,
   { drainMs, isShared, holdBack }: DrainOptions,
@@ -81,16 +89,19 @@ export async function drainListener(
   tls?.http2.drain();
   server.keepAliveTimeout = silentMs;
   if (isShared || holdBack !== null) {
+    // In a short drain, connections are accepted for half of it.
     const acceptMs = Math.max(drainMs - lastCallsMs, drainMs / 2);
     await sayFarewell(drain, { beganMs, acceptMs });
+    // In a shared socket, connections wait by themselves.
     const heldServers = [isShared ? null : server, tls?.server ?? null];
     await holdBack?.(heldServers.flatMap(portOf));
-    // What had arrived before is accepted meanwhile.
+    // In this time, the connections that had arrived before are accepted.
     await clock.sleep(drainCheckMs);
     // The descriptors of other processes stay open, and so does a shared socket.
     server.close();
     // The encrypted port is never shared: from here on nobody accepts there.
     tls?.server.close();
+    // Ends also the connections that have come since the first call.
     tls?.http2.drain();
     drain.remaining = new Set(open);
   } else {
@@ -117,9 +128,9 @@ type Drain = {
 };
 
 /**
- * Goes on with accepting until the connections of before have ended, for up to `acceptMs`. Silent
- * ones are closed after `farewellMs`, but not while clients still use up the ones that they have,
- * each for a last call.
+ * Goes on accepting connections until the ones that were open at the beginning have ended, for up
+ * to `acceptMs`. Silent connections are closed after `farewellMs`, or later while open connections
+ * still end one after another: their clients then use each for a last call.
  */
 async function sayFarewell(
   drain: Drain,
@@ -130,9 +141,9 @@ async function sayFarewell(
   let silentUntilMs = beganMs + Math.min(farewellMs, acceptMs);
   for (let count = countOpen(remaining); count > 0 && clock.monotonicMs() < silentUntilMs;) {
     await clock.sleep(drainCheckMs);
-    const before = count;
+    const earlierCount = count;
     count = countOpen(remaining);
-    if (count < before)
+    if (count < earlierCount)
       silentUntilMs = Math.min(untilMs, Math.max(silentUntilMs, clock.monotonicMs() + silentMs));
   }
   await afterReads();
@@ -140,7 +151,7 @@ async function sayFarewell(
   await awaitEnds(drain, untilMs);
 }
 
-/** Closes silent connections, until all remaining ones are closed or the time is over. */
+/** Closes silent connections, until all in `remaining` are closed or it is `untilMs`. */
 async function awaitEnds(
   { remaining, plain, announced, clock }: Drain,
   untilMs: number,
@@ -157,12 +168,13 @@ async function awaitEnds(
 
 /**
  * Resolves right after Node has read what had arrived. On a busy machine, a connection may look
- * silent before that whose next call is there.
+ * silent although its next call has arrived, but has not been read.
  */
 function afterReads(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
+/** Removes the connections that are closed, and returns how many are left. */
 function countOpen(connections: Set<Duplex>): number {
   for (const socket of connections) if (socket.destroyed) connections.delete(socket);
   return connections.size;

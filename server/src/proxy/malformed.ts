@@ -34,7 +34,7 @@ export const noHost: Refusal = {
   message: "The request has no Host header: send the name of the platform in one.",
 };
 
-/** Why a request that Node has parsed is not served; null: it is. */
+/** Why a request that Node has parsed is not served; null: it is served. */
 export function unfitness(request: IncomingMessage): Refusal | null {
   const { httpVersion } = request;
   if (httpVersion === "1.1") return request.headers.host === undefined ? noHost : null;
@@ -100,12 +100,13 @@ export class OpenAnswers {
       socket.destroy();
       return;
     }
-    // The client announced its last request, so it gets that answer, and further bytes are ignored.
+    // The client has said that a request is its last. It gets the answer to that request, and the
+    // bytes that follow are ignored.
     if (error.code === "HPE_CLOSED_CONNECTION") return;
     if (socket.destroyed || this.#refused.has(socket)) return;
     this.#refused.add(socket);
-    // Bytes within the body of the latest request belong to it, so the refusal is its answer, and
-    // only the answer before it is waited for.
+    // If the rejected bytes are within the body of the latest request, the refusal is the answer to
+    // that request, and has to wait only for the answer to the request before.
     const isInBody = response !== null && !response.req.complete;
     const openAnswer = isInBody ? previous : response;
     const refuse = (): void => {
@@ -170,6 +171,7 @@ function close(socket: Duplex, answer?: string): void {
   socket.end(answer);
 }
 
+/** The refusal as the text of an answer, which is the last on its connection. */
 function bytesOf({ status, message, fields = "" }: Refusal): string {
   const body = JSON.stringify({ message });
   const fieldLines = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nX-Request-Id: ${newRunId()}`;

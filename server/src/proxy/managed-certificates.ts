@@ -1,5 +1,5 @@
 // What the listener needs of certificates that the platform gets by itself: the certificates, and
-// the proofs that an authority looks for while it decides about one.
+// the proofs that an authority looks for before it issues a certificate.
 import type { SecureContext } from "node:tls";
 
 /** A certificate with its chain, and its key, both in PEM. */
@@ -24,6 +24,9 @@ export interface ManagedCertificates {
 export interface ShownProofs {
   /** What to answer a request for this path over plain HTTP; null: it is no proof of ours. */
   httpAnswer(url: string): string | null;
-  /** The certificate that proves the name to an authority that asks for `acme-tls/1`, or null. */
+  /**
+   * The certificate that proves the name to an authority that asks for `acme-tls/1`; null: there is
+   * no proof of the name.
+   */
   tlsAnswer(name: string): SecureContext | null;
 }

@@ -41,19 +41,23 @@ type TlsSettings = {
 export type ListenerSettings = {
   readonly host: string;
   readonly port: number;
-  /** The descriptor of a listening socket, which is used if it is at this address; null: none. */
+  /**
+   * The descriptor of a listening socket, which is used if it listens at `host` and `port`; null:
+   * there is none.
+   */
   readonly inheritedSocket: number | null;
   /** How long calls may keep running when the platform stops. */
   readonly drainSeconds: number;
   readonly trustedProxies: TrustedProxies;
   /** Connections of trusted proxies begin with a header of the PROXY protocol. */
   readonly proxyProtocol: boolean;
+  /** The URL by which clients reach the platform; null: it is not set. */
   readonly publicUrl: string | null;
   /** Null: there is no encrypted port. */
   readonly tls: TlsSettings | null;
 };
 
-/** What the listener has opened. */
+/** The open listener, and the ports at which it listens. */
 type OpenedListener = {
   readonly listener: Listener;
   readonly port: number;
@@ -190,9 +194,10 @@ async function listenOnInherited(
   return null;
 }
 
-/** A name is not compared. */
+/** Whether the address is that of `host`; a host name is not compared, and always fits. */
 function isAt({ address }: AddressInfo, host: string): boolean {
   if (isIP(host) === 0) return true;
+  // `SocketAddress` writes each IPv6 address in the one form that `address` has, too.
   const family = isIP(host) === 6 ? "ipv6" : "ipv4";
   return new SocketAddress({ address: host, family }).address === address;
 }

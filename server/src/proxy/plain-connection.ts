@@ -57,6 +57,7 @@ export class PlainConnection extends Timed implements HttpClient {
   readonly #reader = new PlainReader();
   /** The body of the current call, one character per byte. */
   #body = noBody;
+  /** The call that is running; null: none is, or its client is gone. */
   #user: ClientUser | null = null;
   /** True while a call is running. */
   #isBusy = false;
@@ -80,7 +81,7 @@ export class PlainConnection extends Timed implements HttpClient {
   #isHeldUp = false;
   /** True once the socket is closed, or another part handles it. */
   #isDetached = false;
-  /** Since its opening, or the end of its last call. */
+  /** When the connection was opened, or its latest call ended. */
   #silentSinceMs: number;
 
   readonly #onData = (chunk: Buffer): void => this.#data(chunk);
@@ -180,7 +181,9 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#socket.destroy();
   }
 
-  /** Closes the connection if it has been silent since `sinceMs`, as the platform stops. */
+  /**
+   * Called while the platform stops: closes the connection if it has been silent since `sinceMs`.
+   */
   closeSilent(sinceMs: number): void {
     const isSilent = !this.#isBusy && this.#begun === null && this.#silentSinceMs <= sinceMs;
     if (isSilent) this.#socket.destroy();
@@ -233,7 +236,7 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#parts.take(this, request);
   }
 
-  /** The begun call with its next bytes; a further silence of this connection counts as idle. */
+  /** The begun call with its next bytes. The deadline is again that of an idle connection. */
   #withBegun(begun: Buffer, chunk: Buffer): Buffer {
     this.#begun = null;
     this.#setDeadline(this.#parts.monotonicMs() + this.#parts.idleMs);

@@ -15,7 +15,7 @@ export type PlainRequest = {
   readonly body: string;
 };
 
-/** Such as `GET /v4/… HTTP/1.1`, without the line end. */
+/** The first line, such as `GET /v4/… HTTP/1.1`, without the line end. */
 const lineForm = new RegExp(`^${tokenForm} /v4/[\\x21-\\x7e]* HTTP/1\\.1$`);
 const linesForm = new RegExp(`^${fieldLinesForm}$`);
 /** The maximum length of a request with its body; Node's server streams larger ones. */
@@ -59,6 +59,7 @@ export class PlainReader {
     if (fields === null) return null;
     const bodyStart = headEnd + 4;
     const bodyBytes = text.length - bodyStart;
+    // Less than zero: the beginning of another request follows the body.
     const bytesLeft = Math.max(0, fields.contentLength) - bodyBytes;
     if (bytesLeft < 0 || chunk.length + bytesLeft > plainBytesMax) return null;
     const methodEnd = line.indexOf(" ");

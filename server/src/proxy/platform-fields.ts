@@ -9,7 +9,7 @@ import { trimmed } from "./fields.ts";
  * it.
  */
 export type PlatformFields = {
-  /** The remaining lines, each with its line end. */
+  /** The lines of all other fields, each with its line end. */
   readonly lines: string;
   readonly webhookSecret: string | null;
   readonly idempotencyKey: string | null;

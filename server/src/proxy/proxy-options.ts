@@ -35,6 +35,7 @@ export type ProxyOptions = {
   readonly trustedProxies: TrustedProxies;
   /** The host names of apps. */
   readonly appHosts: Pick<AppHosts, "appOf">;
+  /** The scheduler's view of replicas. `onChange` returns a function that ends the listening. */
   readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
   /** Makes the scheduler check the app now. */
   readonly nudge: (appId: AppId) => void;

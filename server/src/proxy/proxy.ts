@@ -1,6 +1,6 @@
 // The path of a call: find the app and check the caller (`CallAdmission`), get a slot on a replica
-// (`CalledApps`), forward the call and its answer (`Call`). All state that this needs is in memory:
-// for an app with a ready replica, no database is read and no body is parsed.
+// (`CalledApps`), forward the call and its answer (`Call`). Everything that a call needs is in
+// memory: for an app with a ready replica, no database is read and no body is parsed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
@@ -42,6 +42,7 @@ type Arrival = {
   readonly client: HttpClient;
   readonly origin: Origin;
   readonly runId: RunId;
+  /** When the request arrived, by `Clock.monotonicMs`. */
   readonly atMs: number;
 };
 
@@ -65,9 +66,11 @@ export class Proxy {
   /** The calls of runs that are going on. */
   readonly #runs = new Set<Call>();
   readonly #gathered = new GatheredBytes(gatheredBytesMax);
-  /** What all plain calls share, and what the calls of runs share. */
+  /** The parts that all plain calls share. */
   readonly #callParts: CallParts;
+  /** The parts that all calls of runs share. */
   readonly #runParts: CallParts;
+  /** Ends the listening to the view of replicas. */
   readonly #unlisten: () => void;
   #isClosed = false;
 

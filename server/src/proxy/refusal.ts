@@ -55,9 +55,9 @@ function jsonOf(body: Buffer, runId: RunId): Pick<OwnAnswer, "fields" | "body"> 
 }
 
 type AnswerTo = {
-  /** The connection is closed after it. */
+  /** The connection is closed after the answer. */
   readonly isLast: boolean;
-  /** It answers a HEAD, so no body may follow. */
+  /** The request is a HEAD, so no body may follow the head of the answer. */
   readonly isHead?: boolean;
   /** The Date header line, with its line end. */
   readonly dateLine?: string;

@@ -1,9 +1,10 @@
 // Counts the calls that the replicas of one release have worked on, so that a roll-out can compare
-// releases. Cheap: two additions for each call.
+// releases. A count costs only a few additions for each call.
 import type { CallOutcome } from "./finished-call.ts";
 
 /** Counts since the first replica of the release; they never decrease. */
 export class ReleaseTally {
+  /** Calls that ended while their client was still there. */
   calls = 0;
   /** Calls that ended with status 500 or above, or broke off. */
   failures = 0;

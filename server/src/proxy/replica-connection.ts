@@ -86,7 +86,7 @@ export class ReplicaConnection extends Timed {
       },
     });
     this.#socket = socket;
-    // A running call's client connection keeps the process alive.
+    // This socket need not keep the process alive: the connection of a running call's client does.
     socket.unref();
     socket.on("connect", () => this.#connected());
     socket.on("drain", () => this.#user?.onDrain());
@@ -156,7 +156,7 @@ export class ReplicaConnection extends Timed {
     this.#user?.onConnected();
   }
 
-  /** Node reads into the shared buffer; false pauses the socket. */
+  /** Called when Node has read `count` bytes into the shared buffer; false pauses the socket. */
   #read(count: number, bytes: Buffer): boolean {
     if (this.#isOver) return true;
     this.#hasAnswered = true;

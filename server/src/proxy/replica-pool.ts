@@ -28,7 +28,7 @@ export function idleMs(runtime: "cortex" | "custom", announcedSeconds: number): 
   return Math.min(announcedSeconds * 1000 - idleMarginMs, idleMsOf.cortex);
 }
 
-/** The connections to one replica. Call `close()` when it gets no more calls. */
+/** The connections to one replica. Call `close()` when the replica gets no more calls. */
 export class ReplicaPool {
   readonly #address: ReadyReplica["address"];
   readonly #parts: PoolParts;

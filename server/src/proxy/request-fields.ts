@@ -5,8 +5,8 @@ import { believed, type Origin } from "#lib/trusted-proxies.ts";
 import { FieldReader, type FieldKind } from "./fields.ts";
 
 /**
- * The fields of one request. Immutable once constructed, so it is shared by all requests with the
- * same lines.
+ * The fields of one request. They do not change once the request is handled, so all plain calls
+ * with the same lines can share one object.
  */
 export class RequestFields extends FieldReader {
   /**
@@ -189,6 +189,7 @@ export type LineContext = {
   readonly rootPath: string;
 };
 
+/** A scheme by which a client reached the first proxy. */
 const protoForm = /^(?:http|ws)s?$/i;
 /** A host name or an address, perhaps with a port. */
 const hostForm = /^[\w.:[\]-]{1,255}$/;
@@ -203,7 +204,7 @@ export function addedLines(
   { origin, route, rootPath }: LineContext,
 ): string {
   const { peer, proxies, isEncrypted } = origin;
-  // Without a trusted proxy, the client itself wrote that field, and it is not believed.
+  // Without a trusted proxy, the client itself wrote X-Forwarded-For, which is not believed then.
   const earlierHops = proxies === 0 ? "" : (fields.forwardedFor ?? "");
   const chain = earlierHops === "" ? peer : `${earlierHops}, ${peer}`;
   const ownProto = isEncrypted ? "https" : "http";
@@ -224,7 +225,7 @@ function isSame(context: LineContext, other: LineContext): boolean {
   return isSamePeer && context.route === other.route && context.rootPath === other.rootPath;
 }
 
-/** Repeated fields form one list (RFC 9110, 5.3). */
+/** The values of a repeated field form one list (RFC 9110, 5.3). */
 function joined(earlier: string | undefined, value: string): string {
   return earlier === undefined ? value : `${earlier}, ${value}`;
 }

@@ -91,7 +91,7 @@ export function aboutRun(request: RunRequest, client: RunClient, projectId: Proj
     path,
     fields: client.fields,
     lines,
-    // The run has a record of its own, so nobody reads these two of its call.
+    // The run has a record of its own, so nobody reads these two values of its call.
     clientAddress: "",
     webhookEndpoint: null,
     isWebSocket: false,
@@ -158,7 +158,7 @@ export class RunClient implements Client, RunHandle {
   }
 
   information(): void {
-    // No client waits for the answer.
+    // Nobody waits for informational answers.
   }
 
   head(head: AnswerHead): void {

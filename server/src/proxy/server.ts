@@ -38,6 +38,7 @@ type TakeUpgrade = (request: IncomingMessage, socket: Duplex, firstBytes: Buffer
 
 /** Takes WebSocket requests that are for no app. */
 export type FallbackUpgrade = {
+  /** Whether `take` takes a request for this URL. */
   readonly takes: (url: string) => boolean;
   readonly take: TakeUpgrade;
 };
@@ -61,8 +62,8 @@ export type ListenerParts = {
   readonly tls?: TlsListenerParts;
   readonly trustedProxies: TrustedProxies;
   /**
-   * Connections of trusted proxies begin with a header of the PROXY protocol; what does not is told
-   * to this log. Absent: connections have no such header.
+   * Connections of trusted proxies begin with a header of the PROXY protocol; `log` gets a warning
+   * about connections that do not. Absent: connections have no such header.
    */
   readonly announcements?: { readonly log: Log };
   readonly clock: Clock;
@@ -97,8 +98,8 @@ export type ListenerTimes = {
 };
 
 /**
- * An address, or the descriptor of an open listening socket that other processes keep open, and the
- * next platform gets.
+ * An address, or the descriptor of a listening socket that other processes keep open, and that the
+ * next platform inherits.
  */
 export type ListenAt =
   | { readonly host: string; readonly port: number }
@@ -109,16 +110,16 @@ export type Listener = {
   readonly server: Server;
   /** True when another process keeps the socket open, from which the next platform accepts. */
   isShared: boolean;
-  /** Has new connections wait, where the socket is not shared; null: they are refused. */
+  /** Makes new connections wait where the socket is not shared; null: they are refused. */
   holdBack: HoldBack | null;
   /** Resolves with the address; port 0 picks a free one. Rejects when it cannot listen. */
   listen(at: ListenAt): Promise<AddressInfo>;
-  /** The same for the encrypted port, which the listener must have. */
+  /** Like `listen`, for the encrypted port, which the listener must have. */
   listenTls(at: ListenAt): Promise<AddressInfo>;
   /**
    * Lets running requests end for up to `drainMs`, then closes their connections. Requests on new
-   * connections are answered 503. On a shared socket, or with `holdBack`, nothing is refused: they
-   * are served for a while, and from then on connections wait for the next platform.
+   * connections are answered 503. On a shared socket, or with `holdBack`, nothing is refused: new
+   * connections are served for a while, and later ones wait for the next platform.
    */
   drain(options: { readonly drainMs: number }): Promise<void>;
   /** Stops accepting connections and closes all open ones. */
@@ -142,6 +143,7 @@ const connectionsMax = 20_000;
  * (`net.core.somaxconn`, usually 4096), which is the one that counts.
  */
 const backlog = 65_535;
+
 /** Creates the listener; `listen` and `listenTls` start it. */
 export function createListener(parts: ListenerParts): Listener {
   const { clock } = parts;
@@ -274,6 +276,7 @@ function takeRequests(server: Server, parts: ListenerParts, setup: RequestSetup)
   });
 }
 
+/** Answers with the proof, as RFC 8555, 8.3 says. */
 function answerProof(response: ServerResponse, proof: string): void {
   response.writeHead(200, {
     "content-type": "application/octet-stream",
@@ -282,7 +285,7 @@ function answerProof(response: ServerResponse, proof: string): void {
   response.end(proof);
 }
 
-/** Null: connections are as they are. */
+/** Makes the reader of PROXY headers; null: connections do not begin with such a header. */
 function announcedClients(
   { announcements, trustedProxies, clock }: ListenerParts,
   deadlines: Deadlines,
@@ -293,7 +296,7 @@ function announcedClients(
   return new AnnouncedClients({ trustedProxies, deadlines, clock, log, headerMs: headMs });
 }
 
-/** Keeps all open connections. Node itself counts neither WebSockets nor plain connections. */
+/** Keeps all open connections in `open`: Node knows neither WebSockets nor plain connections. */
 function keepOpenConnections(server: SocketServer, open: Set<Duplex>): void {
   server.on("connection", (socket: Socket) => {
     open.add(socket);
@@ -316,8 +319,8 @@ type Taken = {
 };
 
 /**
- * Makes each new connection a plain one, unless it is redirected. A connection that begins while
- * the listener drains refuses calls.
+ * Makes each new connection a plain one, unless it is redirected. While the listener drains, a new
+ * connection refuses calls, unless new connections can wait for the next platform.
  */
 function takePlain(server: Server, setup: PlainSetup): Taken {
   const { handlePlain, trustedProxies, clock, deadlines, times, shutdown } = setup;
@@ -346,8 +349,8 @@ function takePlain(server: Server, setup: PlainSetup): Taken {
     idleMs: times.keepAliveMs,
     stalledMs: times.stalledMs,
   };
-  // New connections start as plain ones even while the listener drains, so that those which send
-  // nothing are closed.
+  // New connections start as plain ones even while the listener drains, so that silent ones are
+  // closed.
   const refusing: PlainParts = {
     ...parts,
     take(client) {
@@ -407,7 +410,7 @@ function takeTls(server: Server, setup: PlainSetup, { serveHttp1, open }: TlsSet
   return { server: tlsServer, http2 };
 }
 
-/** Returns a function that gives the current `Date` line. It makes at most one a second. */
+/** Returns a function that gives the current `Date` line, which is made at most once a second. */
 function dateLiner(clock: Clock): () => string {
   let second = -1;
   let line = "";
@@ -458,7 +461,7 @@ function listen(server: SocketServer, at: ListenAt): Promise<AddressInfo> {
 
 async function close(server: SocketServer, open: ReadonlySet<Duplex>): Promise<void> {
   const closed = new Promise<void>((resolve) => {
-    // Also when it no longer listens.
+    // The server calls back also when it no longer listens.
     server.close(() => resolve());
   });
   for (const socket of open) socket.destroy();

@@ -34,7 +34,10 @@ export function dividedBetween(
   return groups.length < 2 ? null : groups;
 }
 
-/** The replica for the next call; undefined: none has capacity now. `random` is in [0, 1). */
+/**
+ * The replica for the next call; undefined: none has capacity now. `random` returns numbers from 0
+ * up to, but not including, 1.
+ */
 export function findShared(
   groups: readonly SharedSlots[],
   algorithm: LoadBalancingAlgorithm,

@@ -9,21 +9,22 @@
  */
 const pagePolicy = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
 
-/** `disableAuth`: the app takes calls without tokens. */
+/** `disableAuth`: the app takes calls without tokens; `hasOwnHost`: as in `Target`. */
 type SiteOptions = { readonly disableAuth: boolean; readonly hasOwnHost: boolean };
 
 /**
- * The fields that every answer of an app gets. Answers of an app with tokens vary by token: a
- * script may store one in the browser's cache, from which a visit without a token must not get it.
+ * The fields that every answer of an app gets. If the app requires tokens, they say that its
+ * answers vary by token: a script may have put such an answer into the browser's cache, and a visit
+ * without a token must not get it from there.
  */
 export function siteFields({ disableAuth, hasOwnHost }: SiteOptions): readonly string[] {
-  if (hasOwnHost) return disableAuth ? noFields : varies;
+  if (hasOwnHost) return disableAuth ? noFields : variesByToken;
   return disableAuth ? openOnPath : closedOnPath;
 }
 
 const noFields: readonly string[] = [];
-const varies: readonly string[] = ["Vary", "Authorization"];
+const variesByToken: readonly string[] = ["Vary", "Authorization"];
 const policy: readonly string[] = ["Content-Security-Policy", pagePolicy];
 /** For answers that vary by origin: a page in the sandbox gets further fields (see cors.ts). */
 const openOnPath: readonly string[] = [...policy, "Vary", "Origin"];
-const closedOnPath: readonly string[] = [...policy, ...varies];
+const closedOnPath: readonly string[] = [...policy, ...variesByToken];

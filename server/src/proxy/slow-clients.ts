@@ -1,7 +1,7 @@
-// Slow clients that hold connections of Node's HTTP server: those that send a body byte by byte
-// where nothing else bounds it (uploads may take long, but must go on), and those that do not read
-// their answer. Node bounds the heads, and the deadlines of calls bound their bodies until the call
-// is answered.
+// Finds slow clients that hold connections of Node's HTTP server: clients that send a body byte by
+// byte where nothing else bounds its time (uploads may take long, but must go on), and clients that
+// do not read their answer. Node bounds the time of heads, and the deadline of a call bounds the
+// time of its body until the call is answered.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -24,7 +24,7 @@ const progressBytes = 1_048_576;
 
 /**
  * Closes connections whose client reads nothing for `stalledMs`. Sent bytes restart the timeout;
- * bytes that are still unsent at the end are dropped.
+ * bytes that are unsent when it ends are dropped.
  */
 export function closeStalled(server: Server, answers: OpenAnswers, stalledMs: number): void {
   server.timeout = stalledMs;
@@ -80,6 +80,7 @@ export class SlowBodies {
   }
 }
 
+/** One body; the constructor is told what happens at its deadline. */
 class SlowBody extends Timed {
   override readonly onDeadline: () => void;
 

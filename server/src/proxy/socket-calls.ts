@@ -35,6 +35,7 @@ type Arrival = {
   readonly firstBytes: Buffer;
   readonly origin: Origin;
   readonly runId: RunId;
+  /** When the request arrived, by `Clock.monotonicMs`. */
   readonly atMs: number;
 };
 
@@ -49,6 +50,7 @@ export class SocketCalls {
   readonly #upgradeParts: UpgradeParts;
   /** Each open WebSocket, with what is needed to check its sender again. */
   readonly #open = new Map<UpgradeCall, AppRequest>();
+  /** The planned check of all open WebSockets; null: none is planned. */
   #nextCheck: { readonly atMs: number; readonly cancel: () => void } | null = null;
 
   constructor(parts: SocketParts) {
@@ -120,7 +122,7 @@ export class SocketCalls {
     const appRequest = { target, fields, address };
     this.#open.set(call, appRequest);
     call.enter();
-    // The token may have been revoked during the lookup of its app.
+    // The token may have been revoked while the call was admitted.
     this.#readmit(call, appRequest);
   }
 

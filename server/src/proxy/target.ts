@@ -24,7 +24,7 @@ export type Target = {
 /** An app as a path names it. */
 export type NamedApp = Pick<Target, "projectId" | "appName">;
 
-/** The path that clients see as the root of the app. */
+/** The path of the app on the host name that apps share with the platform. */
 function appPath({ projectId, appName }: NamedApp): string {
   return `/v4/${projectId}/${appName}`;
 }
@@ -75,9 +75,9 @@ export function isCallPath(url: string): boolean {
 export function readTarget(url: string, hostApp: NamedApp | null): Target | Fault {
   if (hostApp === null) return readPath(url);
   const root = appPath(hostApp);
-  // What follows the app's path; not a number at the end of the text.
-  const next = url.charCodeAt(root.length);
-  const isNameEnd = Number.isNaN(next) || next === slash || next === questionMark;
+  // The character after the app's path; not a number if the text ends there.
+  const nextCode = url.charCodeAt(root.length);
+  const isNameEnd = Number.isNaN(nextCode) || nextCode === slash || nextCode === questionMark;
   const isBelow = url.startsWith(root) && isNameEnd;
   const target = readPath(isBelow ? url : `${root}${url}`);
   return target instanceof Fault ? target : { ...target, hasOwnHost: true };
@@ -137,7 +137,7 @@ function segmentEnd(url: string, start: number, end: number): number {
 const underscore = "_";
 const percent = "%";
 const reservedWord = /_slipway/i;
-/** The name of a segment, or its beginning where no longer word begins so. */
+/** The reserved name, alone or before a character that ends a word: `_slipways` is not reserved. */
 const reservedSegment = /^_slipway(?![\w-])/;
 /** A replica, or a server within it, may decode twice. */
 const decodings = 2;
@@ -173,7 +173,8 @@ function isReservedPath(rawPath: string): boolean {
 
 /**
  * True if a reserved segment stands at the root of the app once the dots before it are resolved.
- * Empty segments do not count as levels: thus more paths are found than a server might resolve so.
+ * Empty segments do not count as levels here. To a server that counts them, some of these paths
+ * would not lead to a reserved segment, but they are refused all the same.
  */
 function leadsToReserved(path: string): boolean {
   /** How many levels below the root of the app the next segment is. */
@@ -195,14 +196,14 @@ type QueryParts = {
 };
 
 /**
- * Extracts the platform's own parameters; the others stay unchanged, in their order. `query` starts
- * with `?` or is empty.
+ * Extracts the platform's own parameters; the others stay unchanged, in their order. The returned
+ * `query` begins with `?` or is empty; the given one has no `?`.
  */
 function readQuery(query: string): QueryParts | Fault {
   if (!query.includes("async") && !query.includes("webhookEndpoint")) {
     return { query: `?${query}`, isAsync: false, webhookEndpoint: null };
   }
-  const others: string[] = [];
+  const otherParts: string[] = [];
   let isAsync: boolean | undefined;
   let webhookEndpoint: string | undefined;
   for (const part of query.split("&")) {
@@ -222,10 +223,10 @@ function readQuery(query: string): QueryParts | Fault {
       if (webhookEndpoint !== undefined) return invalid("webhookEndpoint is given twice");
       webhookEndpoint = endpoint;
     } else {
-      others.push(part);
+      otherParts.push(part);
     }
   }
-  const rest = others.length === 0 ? "" : `?${others.join("&")}`;
+  const rest = otherParts.length === 0 ? "" : `?${otherParts.join("&")}`;
   return { query: rest, isAsync: isAsync ?? false, webhookEndpoint: webhookEndpoint ?? null };
 }
 

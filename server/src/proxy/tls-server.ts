@@ -5,7 +5,7 @@ import type { ShownProofs } from "./managed-certificates.ts";
 
 export type TlsServerParts = {
   readonly certificates: Certificates;
-  /** What authorities that ask for `acme-tls/1` get; null: no certificate is proven here. */
+  /** What authorities that ask for `acme-tls/1` get; null: no names are proven here. */
   readonly proofs: ShownProofs | null;
   /** How long a client may take to agree on the encryption. */
   readonly handshakeMs: number;
@@ -23,13 +23,16 @@ const protocols: readonly string[] = ["h2", "http/1.1"];
 /** Creates the server, which does not listen yet. New certificates count for new connections. */
 export function createTlsServer(parts: TlsServerParts): Server {
   const { certificates, proofs, handshakeMs, keepAliveProbeMs, takeHttp1, takeHttp2 } = parts;
-  /** Connections of authorities: TLS 1.3 agrees on the protocol before the name is looked up. */
+  /**
+   * The proof that each connection of an authority gets. `SNICallback` needs it, since TLS 1.3
+   * agrees on the protocol before the name is looked up.
+   */
   const proving = new WeakMap<object, SecureContext>();
   const server = createServer({
     ...certificates.standard,
-    // Node calls this and `SNICallback` with the socket as `this`.
+    // Node calls `ALPNCallback` and `SNICallback` with the socket as `this`.
     ALPNCallback(this: TLSSocket, { servername, protocols: offered }) {
-      // For a client that names no host, this is `false`, although the type says otherwise.
+      // For a client that names no host, `servername` is `false`, although the type says otherwise.
       const name = typeof (servername as unknown) === "string" ? servername : "";
       const proof = offered.includes(proofProtocol) ? (proofs?.tlsAnswer(name) ?? null) : null;
       if (proof === null) return protocols.find((protocol) => offered.includes(protocol));

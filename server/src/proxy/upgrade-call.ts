@@ -256,6 +256,7 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
     this.#parts.deadlines.set(this, this.#parts.monotonicMs() + closingMs);
   }
 
+  /** Called when the connection to the replica broke. After the switch, that is no fault. */
   #fail(reason: string): void {
     if (this.#isSwitched) this.#finish("answered");
     else this.breakOff(replicaFailed(this.about.runId, reason));

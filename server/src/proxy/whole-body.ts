@@ -7,7 +7,7 @@ import { GrowingBytes } from "./growing-bytes.ts";
 
 /** The time limit for a body: this long, plus the time that its bytes need at the lowest rate. */
 const slowestMs = 30_000;
-/** The lowest rate: 128 kbit/s. */
+/** The lowest rate: 16 bytes per millisecond are 16 kB, or 128 kbit, per second. */
 const slowestBytesPerMs = 16;
 
 export type WholeBodyOptions = {
@@ -60,6 +60,7 @@ class WholeBody extends Timed {
     else this.#finish(tooSlow(this.#body.length));
   }
 
+  /** The time after which the body counts as too slow, given how much of it has arrived. */
   #latestAtMs(): number {
     return this.#startedAtMs + slowestMs + this.#body.length / slowestBytesPerMs;
   }

@@ -1,5 +1,4 @@
-// Finds out why the replica ended on which a call broke off, for the caller who waits for the
-// answer.
+// Finds out why a replica ended while it worked on a call, for the caller who waits for the answer.
 import type { Clock } from "#lib/clock.ts";
 import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
 import type { AdmittedCall } from "./admitted-call.ts";
