@@ -48,8 +48,8 @@ export class AuditLog {
   }
 
   /**
-   * Entries of a project, newest first by time and id. Throws `Fault("invalid")` for `from` after
-   * `to` and for a page token of another query.
+   * Entries of a project, newest first by time and id. Throws `Fault("invalid")` when `from` is
+   * after `to` or in the future, and for a page token of another query.
    */
   async page(query: PageQuery): Promise<Page<AuditRow>> {
     const { db, clock } = this.#options;
@@ -75,7 +75,7 @@ export class AuditLog {
     );
   }
 
-  /** Records that the operator read the log, which belongs to the project's owner. */
+  /** Records in the project's log that the operator has read it, so that the owner sees this. */
   async recordRead(projectId: ProjectId, by: By): Promise<void> {
     const resource = { type: "project", id: projectId };
     await record(this.#options.db, { projectId, action: "audit_log.read", by, resource });
@@ -87,6 +87,7 @@ export function auditToken(scope: AuditScope, cursor: EntryCursor): string {
   return auditTokens.make(queryOf(scope), cursor);
 }
 
+/** The parts of the query, in the order in which page tokens are bound to them. */
 function queryOf({ projectId, from, to, action, actorId, outcome }: AuditScope): (string | null)[] {
   const times = [from, to].map((time) => (time === null ? null : `${time.micros}.${time.rest}`));
   return [projectId, ...times, action, actorId, outcome];

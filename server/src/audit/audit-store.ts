@@ -6,7 +6,10 @@ import type { Tables } from "#store/tables.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { timeOfMicros } from "./instant.ts";
 
-/** A row. `at_micros` is `at` in microseconds since the epoch, which a Date cannot hold. */
+/**
+ * A row. `at_micros` is the exact `at`, in microseconds since the epoch: a Date has only
+ * milliseconds.
+ */
 export type AuditRow = Selectable<Tables["audit_log"]> & { readonly at_micros: number };
 
 export type AuditOutcome = "success" | "failure";
@@ -57,13 +60,16 @@ export async function listEntries(db: Db, query: AuditQuery): Promise<AuditRow[]
   return (await statement.execute(db)).rows;
 }
 
-/** A page of one outcome; every index has the outcome before the time. */
+/**
+ * A page of one outcome. Each outcome is read on its own, because every index has the outcome
+ * before the time.
+ */
 function pageOfOutcome(query: AuditQuery, outcome: AuditOutcome): RawBuilder<unknown> {
   const where = conditionsOf(query, outcome);
   return sql`(select * from audit_log where ${where} order by at desc, id desc limit ${query.limit})`;
 }
 
-/** The conditions for entries of one outcome that match a query, in the form of the indexes. */
+/** The conditions for entries of one outcome that match a query, in a form that indexes serve. */
 export function conditionsOf(
   query: Omit<AuditQuery, "limit">,
   outcome: AuditOutcome,

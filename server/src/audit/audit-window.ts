@@ -12,7 +12,8 @@ export type AuditWindow = { readonly fromMicros: number; readonly toMicros: numb
 const dayMs = 86_400_000;
 
 /**
- * The window of a query; null when retention has deleted all of it. Without `to` it has no end.
+ * The window of a query; null when it is empty, or when retention has deleted all of its entries.
+ * Without `to` it has no end.
  * Throws `Fault("invalid")` when `from` is after `to`, or in the future.
  */
 export function windowOf(
@@ -27,8 +28,8 @@ export function windowOf(
   const oldestKept = instantOfMs(nowMs - retentionDays * dayMs);
   const start = from !== null && isAfter(from, oldestKept) ? from : oldestKept;
   if (to !== null && !isAfter(to, start)) return null;
-  // Without `to` the window does not end now: entries get their times from the clock of statements
-  // (store/database-time.ts), which may be ahead of this one.
+  // Without `to` the window does not end now: entries get their times from the clock for statements
+  // (store/database-time.ts), which may be ahead of the clock that `nowMs` comes from.
   return { fromMicros: numberOf(start), toMicros: to === null ? null : numberOf(to) };
 }
 

@@ -20,7 +20,8 @@ const tooMany = "[too many]";
 /** The bounds of what is kept of one entry, so that no request can fill the audit log. */
 const nameLengthMax = 200;
 const textLengthMax = 1_000;
-const entriesMax = 100;
+/** The maximum number of fields of a change, of items of a list and of members of an object. */
+const membersMax = 100;
 const depthMax = 6;
 const totalLengthMax = 32_000;
 
@@ -46,9 +47,9 @@ export function maskChanges(changes: Changes): Record<string, Kept> {
   // Built at once instead of by assignment: a field may have the name of a property that every
   // object has, such as `__proto__`.
   const masked = Object.fromEntries(
-    fields.slice(0, entriesMax).map(([field, change]) => maskChange(field, change)),
+    fields.slice(0, membersMax).map(([field, change]) => maskChange(field, change)),
   );
-  const names = fields.slice(entriesMax).map(([field]) => cutText(field, nameLengthMax));
+  const names = fields.slice(membersMax).map(([field]) => cutText(field, nameLengthMax));
   const all = { ...masked, ...Object.fromEntries(names.map((name) => [name, tooMany])) };
   if (JSON.stringify(all).length <= totalLengthMax) return all;
   return namesOnly(fields.map(([field]) => cutText(field, nameLengthMax)));
@@ -63,10 +64,10 @@ function maskChange(field: string, change: Change): [string, Kept] {
 
 /** Quotes, colon and comma of a member. */
 const memberExtraLength = 4;
-/** The length of the member that counts the names that do not fit. */
+/** The maximum length of the member that counts the names that do not fit. */
 const countLengthMax = 100;
 
-/** The fields without their values. */
+/** The names of the fields, as many as fit, each with `[too large]` in place of its values. */
 function namesOnly(names: readonly string[]): Record<string, Kept> {
   const fitting: string[] = [];
   let length = 0;
@@ -76,8 +77,8 @@ function namesOnly(names: readonly string[]): Record<string, Kept> {
   }
   const rest = names.length - fitting.length;
   // The last member counts the names that do not fit.
-  const more = rest === 0 ? {} : { "(more fields)": { new: rest } };
-  return { ...Object.fromEntries(fitting.map((name) => [name, tooLarge])), ...more };
+  const count = rest === 0 ? {} : { "(more fields)": { new: rest } };
+  return { ...Object.fromEntries(fitting.map((name) => [name, tooLarge])), ...count };
 }
 
 /** Text of at most `max` characters that PostgreSQL can hold, with a mark if it was cut. */
@@ -103,12 +104,12 @@ function maskValue(value: unknown, depth: number): Kept {
   if (typeof value !== "object") return null;
   if (depth >= depthMax) return "[too deep]";
   if (Array.isArray(value)) {
-    const items = value.slice(0, entriesMax).map((item: unknown) => maskValue(item, depth + 1));
-    return value.length > entriesMax ? [...items, `[${value.length - entriesMax} more]`] : items;
+    const items = value.slice(0, membersMax).map((item: unknown) => maskValue(item, depth + 1));
+    return value.length > membersMax ? [...items, `[${value.length - membersMax} more]`] : items;
   }
   const entries = Object.entries(value);
   const masked = entries
-    .slice(0, entriesMax)
+    .slice(0, membersMax)
     .map(
       ([name, item]) => [cutText(name, nameLengthMax), maskField(name, item, depth + 1)] as const,
     );

@@ -14,7 +14,7 @@ import { Forwarder } from "./forwarding/forwarder.ts";
 import { ForwardingUseCases } from "./forwarding/forwarding-use-cases.ts";
 
 export type AuditSettings = {
-  /** For how many days entries are kept where no plan sets it. */
+  /** For how many days entries are kept where no plan sets a number of days. */
   readonly auditRetentionDays: number;
   /** The operator's receiver of all entries; null: none. `key` null: messages are unsigned. */
   readonly auditForward: { readonly url: Secret; readonly key: Buffer | null } | null;

@@ -1,5 +1,6 @@
-// The only way into the audit log. Called within the transaction of the change it describes, so
-// that both are committed or neither; a refused or failed action is recorded on its own.
+// The only way into the audit log. An entry is recorded in the transaction of the change that it
+// describes, so that both are committed or neither; a refused or failed action is recorded on its
+// own.
 import type { AuditAction } from "@slipway/contract/words.ts";
 import { shownAppId, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";

@@ -14,7 +14,8 @@ export type ShownEntry = Readonly<
 
 /** A row as readers see it. */
 export function showEntry(row: AuditRow): ShownEntry {
-  // A failed request without a resource of its own is recorded with an empty id, shown as null.
+  // A failed request whose path names no resource is recorded with an empty id, which readers see
+  // as null.
   const { resource_type: type, resource_name: name } = row;
   const id = row.resource_id === "" ? null : row.resource_id;
   return {

@@ -24,6 +24,7 @@ export type BuildEnding =
       readonly kind: "end";
       readonly to: Exclude<BuildEnd, "success">;
       readonly reason: string;
+      /** True when the platform itself failed. */
       readonly isUnexpected: boolean;
     }
   /** Another worker owns the build: nothing is written. */
@@ -58,7 +59,7 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   const isRefused =
     error instanceof Fault && (error.code === "invalid" || error.code === "not_usable");
   if (error instanceof BuildFailed || isRefused) {
-    // The advice to build again names this path.
+    // Only a message with the advice to build again names this path.
     const hasAdvice = error.message.includes("…/apps/{app}");
     const reason = hasAdvice ? error.message : `${error.message} Fix that, then ${buildAgain}.`;
     return end("build_failure", reason);

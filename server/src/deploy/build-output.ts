@@ -49,6 +49,7 @@ export class BuildOutput {
     text: string,
     level: LogLevel = text.startsWith("Error: ") ? "ERROR" : "INFO",
   ): void {
+    // `logLevels` goes from the level with the fewest messages to the level with all.
     if (logLevels.indexOf(level) <= logLevels.indexOf(this.#options.level))
       this.#write(stage, "platform", text);
   }

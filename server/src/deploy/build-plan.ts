@@ -78,7 +78,7 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   // New values of secrets may outdate what was built with the old ones, and nothing compares them.
   const mayHaveNewSecrets = input.isRebuild && settings.buildSecrets.length > 0;
   const plan: BuildPlan = {
-    // The order counts in the fingerprint.
+    // The fingerprint depends on the order of these members.
     buildId,
     appId,
     runtime,
@@ -136,7 +136,7 @@ function checkEntry({ settings, files, capabilities, driver }: PlanInput): strin
   });
 }
 
-/** The packages of the settings' table; if it is empty, those of the file that they name. */
+/** The packages in the table of the settings; if it is empty, those in the file that they name. */
 function packageList(
   settings: AppSettings,
   kind: "apt" | "conda",
@@ -192,7 +192,7 @@ export function fingerprintOf(build: {
   ];
   return {
     text: createHash("sha256").update(JSON.stringify(facts)).digest("hex"),
-    // An app may have no project; the versions of one without a lock file may change.
+    // The versions of a project without a lock file may change. Null: the app has no project.
     isLasting:
       areVersionsExact(plan.requirements) &&
       plan.project?.isLocked !== false &&

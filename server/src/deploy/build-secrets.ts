@@ -6,7 +6,10 @@ import { must } from "#lib/assert.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
-/** All secrets of an app, its own over those of its project. */
+/**
+ * Reads all secrets of an app: those of its project and its own. If both have a name, the app's own
+ * secret counts.
+ */
 export type SecretsOf = (appId: AppId) => Promise<Readonly<Record<string, Secret>>>;
 
 /**

@@ -96,7 +96,7 @@ export async function readBuild(db: Db, buildId: BuildId) {
     // True when the app has credentials for registries.
     .select(sql<boolean>`app.docker_auth_sealed is not null`.as("hasDockerAuth"))
     // The upload has the build's files; null: they come from the repository. With `keepsArtifact`,
-    // the build's release gets the artifact that takes the calls.
+    // the build's release gets the artifact of the release that takes the calls.
     .select(["b.upload_id as uploadId", "b.keeps_artifact as keepsArtifact"])
     .where("b.id", "=", buildId)
     .executeTakeFirst();

@@ -98,6 +98,7 @@ class BuildWork {
       await this.#startAndPromote(release, settingsRelease?.over);
       return "success";
     } catch (error) {
+      // After a stop, the error is only a consequence of the stop.
       return await this.#endWith(this.#task.stop.aborted ? this.#task.stop.reason : error);
     } finally {
       await this.#parts.source.remove(buildId);
@@ -164,6 +165,10 @@ class BuildWork {
     return { ...candidate, releaseId };
   }
 
+  /**
+   * Tries the release, and promotes it. `over`: the release that it is to replace and whose
+   * artifact it has; undefined: it has an artifact of its own.
+   */
   async #startAndPromote(release: CandidateRelease, over: ReleaseId | undefined): Promise<void> {
     const { db, clock, refreshRoute } = this.#parts;
     if (await isAppStopped(db, release.appId)) this.#output.say("start", notTried);

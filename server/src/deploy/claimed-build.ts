@@ -40,7 +40,7 @@ export class ClaimedBuild {
 
   /** Why a write was refused: the build was just cancelled, or the lease is lost. */
   async whyRefused(): Promise<BuildStopped> {
-    // Stores nothing, but tells whether the lease is held.
+    // Stores no results, but tells whether the lease is held.
     const isHeld = await recordProgress(this.#db, this.held, {});
     return new BuildStopped(isHeld ? "cancelled" : "lease_lost");
   }

@@ -59,7 +59,8 @@ export async function makeArtifact(
   return await new ArtifactWork(parts, context).run();
 }
 
-type Files = { readonly fetched: FetchedSource; readonly decided: ResolvedSettings };
+/** The fetched files of the app, and the settings that follow from them. */
+type FetchedApp = { readonly fetched: FetchedSource; readonly decided: ResolvedSettings };
 
 /** The work for one artifact. */
 class ArtifactWork {
@@ -113,7 +114,7 @@ class ArtifactWork {
    * Fetches the files, resolves the settings (they depend on the files), and stores facts about
    * both.
    */
-  async #fetch(): Promise<Files> {
+  async #fetch(): Promise<FetchedApp> {
     const { source } = this.#parts;
     const { record } = this.#build;
     const { buildId, projectId, appId, commit, uploadId, request, usualBranch } = record;
@@ -138,6 +139,7 @@ class ArtifactWork {
     });
     await this.#build.keep({ source: fetched });
     const resolved = this.#resolve(appFiles(fetched.appDir));
+    // A branch that only this build was asked to fetch does not become a setting.
     const usual = isBranchUsual ? (fetched.defaultBranch ?? usualBranch) : null;
     const settings = {
       ...resolved.settings,

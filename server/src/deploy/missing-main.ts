@@ -16,8 +16,8 @@ export type AppWithoutMain = {
 
 /** How many names a list shows; it counts the others. */
 const shownMax = 3;
-const custom = "[cerebrium.runtime.custom] in slipway.toml";
-const startCommand = `set runtime to custom and entrypoint to its start command (${changeField}, or entrypoint below ${custom})`;
+const customTable = "[cerebrium.runtime.custom] in slipway.toml";
+const startCommand = `set runtime to custom and entrypoint to its start command (${changeField}, or entrypoint below ${customTable})`;
 
 /** Explains the missing file in one to three sentences, for the build's reason. */
 export function whyNoMain(app: AppWithoutMain): string {
@@ -57,7 +57,7 @@ export function dockerfilesThere(names: readonly string[]): string {
 
 function withDockerfile(app: AppWithoutMain, dockerfiles: readonly string[]): string {
   const [first = ""] = dockerfiles;
-  const setting = `set dockerfilePath to ${first} (${changeField}, or dockerfile_path below ${custom})`;
+  const setting = `set dockerfilePath to ${first} (${changeField}, or dockerfile_path below ${customTable})`;
   if (app.canBuildDockerfiles) {
     const port = "and port to the port that the app listens on";
     return `${listed(dockerfiles)}. To have the app built from it, ${setting}, ${port}.${subfolderHint(app.settings, first)}`;
@@ -83,7 +83,7 @@ function otherApp({ names, canBuildDockerfiles }: AppWithoutMain): string | null
   );
   if (program !== undefined) {
     return canBuildDockerfiles
-      ? `${program}. Such an app is built from a Dockerfile: add one, and set dockerfilePath to it (${changeField}, or dockerfile_path below ${custom}); slipway init in its folder writes both for Node.js and Go.`
+      ? `${program}. Such an app is built from a Dockerfile: add one, and set dockerfilePath to it (${changeField}, or dockerfile_path below ${customTable}); slipway init in its folder writes both for Node.js and Go.`
       : `${program}. To start such an app, whose program has to be on the machine, ${startCommand}.`;
   }
   if (top.includes("Procfile")) {

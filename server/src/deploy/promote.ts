@@ -20,10 +20,10 @@ import { readReleaseWithBuild } from "./release-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
 /**
- * Ends the build and its log; the earlier lines of the log must be stored. Returns false, without
- * any change, when the caller no longer owns the build or it was cancelled meanwhile. Resolves when
- * the proxy of this process knows the release. Throws `BuildStopped` when another release has
- * replaced the release `over`.
+ * Promotes the release, and ends the build and its log, whose earlier lines must be stored. Returns
+ * false, without any change, when the caller no longer owns the build or it was cancelled
+ * meanwhile. Resolves when the proxy of this process knows the release. Throws `BuildStopped` when
+ * another release has replaced the release `over`.
  */
 export async function promote(
   parts: {

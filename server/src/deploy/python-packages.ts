@@ -18,6 +18,7 @@ import * as requirements from "./requirements.ts";
 export type PythonPackages = {
   /** The lines of a requirements file. */
   readonly lines: readonly string[];
+  /** The packages that uv installs; null: there are none. */
   readonly project: PythonProject | null;
   /** Lines for the build log. */
   readonly notes: readonly string[];
@@ -27,9 +28,11 @@ export type PythonPackages = {
 /** The app's files, and what its settings say about packages. */
 export type WantedPackages = {
   readonly files: AppFiles;
+  /** The table of packages in the settings. */
   readonly pip: PackageVersions;
   /** The file that lists the packages, if the settings name one. */
   readonly path: string | undefined;
+  /** The groups and extras of `pyproject.toml` that are installed too. */
   readonly groups: readonly string[];
   /** The start command of a custom app; empty with the cortex runtime. */
   readonly entrypoint: readonly string[];
@@ -105,7 +108,7 @@ function unusedNotes(pip: PackageVersions, { has, readText }: AppFiles): readonl
 
 /**
  * Makes equal lists comparable: clients write names in lower case, and `==` even before a version
- * that has a sign of its own.
+ * that begins with `~=`.
  */
 function normalForm(lines: readonly string[]): string {
   const forms = lines.map((line) => line.toLowerCase().replaceAll(/\s/g, "").replace("==~=", "~="));
@@ -117,7 +120,7 @@ function withServer(
   { files, entrypoint }: WantedPackages,
   packages: PythonPackages,
 ): PythonPackages {
-  // The "." stands for the packages that the project lists.
+  // The "." stands for the packages that the project lists, so that the list is not empty.
   const projectLines =
     packages.project === null ? [] : [".", ...projectNames(files, ["uvicorn", "gunicorn"])];
   const server = requirements.unlistedServer(entrypoint, [...packages.lines, ...projectLines]);

@@ -60,7 +60,7 @@ export function pythonProject(
   const parsed = tableIn(text);
   if (!parsed.ok) return parsed;
   const project = tableOf(parsed.value["project"]);
-  // The project's own code computes its dependencies.
+  // Dynamic dependencies are those that the project's own code computes.
   const isDynamic = listOf(project["dynamic"]).includes("dependencies");
   const isListed = listOf(project["dependencies"]).length > 0 || isDynamic || chosen.length > 0;
   if (lock === null && !isListed) return { ok: true, value: null };
@@ -88,6 +88,7 @@ export function foreignWarnings(files: AppFiles): readonly string[] {
     parsed?.ok === true &&
     tableOf(tableOf(parsed.value["tool"])["poetry"])["dependencies"] !== undefined;
   const present = foreignFiles.filter(([file]) => files.has(file));
+  // A project of Poetry may have no lock file; its packages are then in `pyproject.toml` alone.
   const poetry: (typeof present)[number] = [
     projectFile,
     "make a requirements.txt of it: poetry export -o requirements.txt",
@@ -149,6 +150,7 @@ function hasLocalSources(table: Table): boolean {
 
 function tableIn(text: string): Checked<Table> {
   try {
+    // The limit keeps a deeply nested text from exhausting the stack.
     return { ok: true, value: parse(text, { maxDepth: 100 }) };
   } catch (error) {
     const { at, reason } = tomlProblem(error);

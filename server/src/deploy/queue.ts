@@ -23,7 +23,7 @@ export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
   readonly buildsAtOnce: number;
   /** How many good releases of an app keep their artifacts. */
   readonly releasesKept: number;
-  /** The instance of the data folder, which only one process holds at a time. */
+  /** The id of the instance. Only one process at a time holds its data folder. */
   readonly instanceId: string;
   /** How long a killed platform's builds wait before they are taken over. */
   readonly leaseMs?: number;
@@ -161,7 +161,7 @@ export class BuildQueue {
     const starting = Math.min(running.length - working.length, startingMax);
     if (running.length - starting >= buildsAtOnce) return false;
     // While there are other owners, one owner has at most half as many builds as may be starting
-    // their apps, and leaves one slot free if there are several.
+    // their apps. Builds of one owner leave one slot free, unless there is only one slot.
     const share = {
       running,
       runningMax: startingMax / 2,

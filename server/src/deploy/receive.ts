@@ -1,5 +1,5 @@
-// Accepts builds. The API calls it inside its own transactions, so that the build, the related
-// change and the audit row commit or roll back together; `queue.ts` does the work.
+// Accepts builds. The API calls these functions inside its own transactions, so that the build, the
+// related change and the audit row commit or roll back together; `queue.ts` does the work.
 import { randomUUID } from "node:crypto";
 import { lockAppForChange } from "#apps/app-store.ts";
 import type {
@@ -96,9 +96,9 @@ export async function receiveUpload(
 }
 
 /**
- * Adds a build that tries a release of the same artifact with other settings, and the release. An
- * earlier build of this kind that is still pending ends. Throws like `receiveBuild`. Locks the
- * app's row.
+ * Adds a release with other settings and the artifact of an earlier release, and a build that tries
+ * it. An earlier build of this kind that is still pending ends. Throws like `receiveBuild`. Locks
+ * the app's row.
  */
 export async function receiveSettings(
   tx: Tx,
@@ -207,8 +207,9 @@ async function endReplaced(
     await endPushes(tx, { appId, reason, isRunningSuperseded });
   }
   if (cause === "settings") {
-    // A new artifact is built with all settings, so it replaces all pending builds of settings. A
-    // release that keeps its artifact lacks earlier changes that need a new one: their builds stay.
+    // A build that makes a new artifact uses all settings, so it replaces all pending builds of
+    // settings. A build that keeps an artifact lacks earlier changes that need a new artifact, so
+    // the pending builds that make one stay.
     const reason = `Build ${number} of later settings took its place.`;
     await endBuilds(tx, {
       appId,

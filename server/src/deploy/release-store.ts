@@ -92,8 +92,8 @@ export async function copyRelease(
 }
 
 /**
- * Ends the releases that these builds made and that never took calls, with the reason of the build.
- * Builds that have not ended are skipped.
+ * Ends the releases that these builds made and that never took calls. Each gets the reason of its
+ * build; builds that have not ended are skipped.
  */
 export async function failReleases(tx: Tx, buildIds: readonly BuildId[]): Promise<void> {
   await tx

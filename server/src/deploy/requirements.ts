@@ -44,7 +44,7 @@ function pipLine(name: string, version: string): Checked<string> {
   const isAny = isAnyVersion(version);
   if (addressForm.test(name)) {
     // The version of an address follows the @: a branch, a tag or a commit. None of these contains
-    // white space, and the other two characters would begin something else.
+    // white space; a semicolon would begin a condition, and # a comment. Such a version is ignored.
     if (isAny || /[\s;#]/.test(version)) return { ok: true, value: name };
     return { ok: true, value: `${name}@${version.replace(/^[=@]+/, "")}` };
   }
@@ -101,6 +101,7 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
   const readPaths: string[] = [];
   // Adds the lines of a file; returns why they cannot be added, null if they were.
   const include = (path: string, from: string | null): string | null => {
+    // Files may include each other; each adds its lines only once.
     if (readPaths.includes(path)) return null;
     readPaths.push(path);
     if (readPaths.length > filesMax) return `${file} names more than ${filesMax} other files.`;
@@ -113,6 +114,7 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
     // A backslash at the end of a line joins it with the next one.
     for (const line of listedPackages(text.replaceAll(/\\\r?\n/g, ""))) {
       const option = /^(-r|--requirement|-c|--constraint)(?:\s*=\s*|\s*)(\S+)$/.exec(line);
+      // Both texts are empty for a line without such an option.
       const [kind = "", target = ""] = option?.slice(1) ?? [];
       const isAddress = /^\w+:\/\//.test(target);
       const targetPath = target.startsWith("/") ? target : posix.join(posix.dirname(path), target);
@@ -178,6 +180,7 @@ export function unlistedServer(
 ): string | null {
   const [program = "", ...rest] = entrypoint;
   const name = posix.basename(program);
+  // In `python -m uvicorn …` the server stands behind `-m`.
   const server = /^python[0-9.]*$/.test(name) && rest[0] === "-m" ? rest[1] : name;
   const isAdded = server === "uvicorn" || (server === "gunicorn" && lines.length > 0);
   if (server === undefined || !isAdded) return null;

@@ -71,7 +71,7 @@ async function moveAllOn(parts: RollOutLoopParts, watched: Map<AppId, Watched>):
   }
 }
 
-/** Takes the release back, or begins the next step, if it is time; true when it did. */
+/** Takes the release back, or begins the next step, if it is time; true when it did either. */
 async function checkRollOut(
   parts: RollOutLoopParts,
   watched: Map<AppId, Watched>,
@@ -111,6 +111,7 @@ async function moveOn(
     // A running roll-out has a time at which its step ends.
     if (rollOut.state !== "running" || nowMs < (rollOut.stepEndsAt?.getTime() ?? 0)) return false;
     const share = rollOut.share + stepShare;
+    // Shares are percentages; the step that has just ended was the one with all calls.
     if (share > 100) {
       await finishRollOut(tx, rollOut);
       await recordRollOut(tx, rollOut, { action: "rollout.finish", by: { actor: platformActor } });

@@ -1,6 +1,6 @@
-// The first stage of a build that builds nothing: makes a release with the app's present settings
-// and the artifact that takes the calls now, which may be another than at the time of the request.
-// Called by `build.ts`.
+// The first stage of a build that builds nothing: makes a release with the app's present settings,
+// and with the artifact of the release that takes the calls now, which may be another release than
+// at the time of the request. Called by `build.ts`.
 import type { RawBuilder } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
 import { readChangeable } from "#apps/settings-change-store.ts";
@@ -14,17 +14,18 @@ import { moveBuild, type BuildRecord } from "./build-store.ts";
 import { copyRelease } from "./release-store.ts";
 import type { CandidateRelease } from "./trial.ts";
 
-/** The release to try, its number, and the release whose artifact it has. */
+/** The release to try, and its number. */
 export type SettingsRelease = {
   readonly candidate: CandidateRelease;
   readonly number: number;
+  /** The release that the candidate is to replace, and whose artifact it has. */
   readonly over: ReleaseId;
 };
 
 /**
- * Moves the build to `initializing`. Returns null when the build no longer belongs to the caller,
- * or was cancelled. Throws `Fault("invalid" | "not_usable")` when the settings do not fit the
- * release that takes the calls now.
+ * Makes the release, and moves the build to `initializing`. Returns null when the build no longer
+ * belongs to the caller, or was cancelled. Throws `Fault("invalid" | "not_usable")` when the
+ * settings do not fit the release that takes the calls now.
  */
 export async function makeSettingsRelease(
   db: Db,

@@ -47,11 +47,11 @@ export type FetchedSource = {
 };
 
 /** A commit's message or author as stored: cut off, without characters that PostgreSQL refuses. */
-export function commitText(text: string, max: keyof typeof commitTextMax): string {
-  return text.replaceAll("\0", "").slice(0, commitTextMax[max]).toWellFormed();
+export function commitText(text: string, kind: keyof typeof commitTextMax): string {
+  return text.replaceAll("\0", "").slice(0, commitTextMax[kind]).toWellFormed();
 }
 
-/** The maximum number of characters that are stored. */
+/** The maximum number of characters of each kind of text. */
 const commitTextMax = { message: 2000, author: 300 } as const;
 
 /** Fetches sources into separate folders. */

@@ -71,7 +71,8 @@ export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<vo
 
 /**
  * Assigns lines of a replica to the runs that ended with it: for each stream, the last `limit` of
- * the lines since `since` that belong to no run. Uses the index on replica and time.
+ * the lines that were printed at `since` or later and belong to no run. Uses the index on replica
+ * and time.
  */
 export async function assignLastLines(
   db: Db,

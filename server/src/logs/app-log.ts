@@ -13,11 +13,11 @@ import { Wake } from "./wake.ts";
 const batchMax = 2_000;
 /** Characters per statement, which take up memory of PostgreSQL. */
 const batchWeightMax = 4_000_000;
-/** How many lines wait at most before an app with waiting lines must wait too. */
+/** With this many lines in the queue, an app that already has lines there must wait. */
 const queueMax = 50_000;
-/** Long enough for a restart of the database. */
+/** How long a failed write is retried: long enough for a restart of the database. */
 const retryForMs = 30_000;
-/** The same bound in characters. */
+/** Like `queueMax`, but in characters. */
 const queueWeightMax = 16_000_000;
 /** Lines of one app in a statement, so that apps that print much at the same time take turns. */
 const turnMax = 500;
@@ -35,9 +35,9 @@ const lastingLimits: LineRateLimits = {
   charactersAtOnce: 1_000_000_000,
   charactersPerSecond: 100_000,
 };
-/** How many of the last lines of each stream a run gets when its replica crashes: a traceback. */
+/** How many of each stream's last lines a run gets when its replica crashes: a traceback fits. */
 const lastLinesMax = 50;
-/** How long lines wait when the app has exceeded its limits. */
+/** How long lines wait at most when the app has exceeded its limits. */
 const waitMsMax = 2_000;
 /**
  * How much of each append is stored even if the app is over its limits: enough for the end of a
@@ -93,7 +93,7 @@ export class AppLogs {
   }
 
   /**
-   * Assigns to these runs the last lines that the replica has printed since `since`, leaving out
+   * Assigns to these runs the last lines that the replica printed at `since` or later, leaving out
    * lines that belong to a run.
    */
   async assignLast(
@@ -149,6 +149,7 @@ export class AppLogs {
     const { direction, container, afterDate, beforeDate, search, stream, runId } = query;
     const tokenKey = [appId, direction, container, afterDate, beforeDate, search, stream, runId];
     const from = pageTokens.read(tokenKey, query.nextToken ?? null);
+    // One more line shows whether there is another page.
     const limit = query.pageSize + 1;
     const lines = await store.listAppLines(this.#parts.db, appId, { ...query, from, limit });
     return pageOf(lines, query.pageSize, (last) => pageTokens.make(tokenKey, last));

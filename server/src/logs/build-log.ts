@@ -17,6 +17,7 @@ export type BuildLogPage = {
 
 /** How long a batch waits for further lines: enough for a burst, too short to be noticed. */
 const lingerMs = 50;
+/** Lines per statement. */
 const batchMax = 500;
 /** The maximum number of lines of one build in the queue. */
 const queueMax = 20_000;
@@ -128,7 +129,7 @@ export class BuildLogs {
     return { at: this.#parts.clock.now(), stage: "log", stream: "platform", line };
   }
 
-  /** Leaves out `lines`, and keeps the newest for later. `lost`: how many others were dropped. */
+  /** Leaves out `lines`, and keeps the newest for later. `lost` other lines were dropped before. */
   #leaveOut(buildId: BuildId, lines: readonly store.BuildLine[], lost = 0): void {
     const before = this.#leftOut.get(buildId) ?? noneLeftOut;
     const all = [...before.newest, ...lines];

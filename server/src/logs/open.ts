@@ -10,7 +10,7 @@ import { BuildLogs } from "./build-log.ts";
 
 /**
  * Opens the logs. `daysOf` returns for how many days a project's lines are kept; if it returns
- * null, `logRetentionDays` says it for all projects.
+ * null, lines of all projects are kept for `logRetentionDays`.
  */
 export function openLogs(
   { logRetentionDays: days }: { readonly logRetentionDays: number },
@@ -28,7 +28,7 @@ export function openLogs(
 
 /** The settings of log retention. */
 type LogRetentionOptions = Pick<Foundation, "db" | "clock"> & {
-  /** For how many days lines are kept, unless `daysOf` says it for each project. */
+  /** For how many days lines are kept where `daysOf` returns null. */
   readonly days: number;
   readonly daysOf: DaysOfProjects;
 };

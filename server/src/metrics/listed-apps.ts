@@ -3,7 +3,7 @@
 import { projectIdOf, type AppId } from "#lib/ids.ts";
 import type { Sample } from "./registry.ts";
 
-/** What the counters of every app have. */
+/** The counters of an app, as far as they must be known here. */
 type AppCounters = { readonly appId: AppId };
 
 /** How many apps have samples of their own; later ones share one with empty labels. */
@@ -41,6 +41,7 @@ export class ListedApps<Meter extends AppCounters> {
       const labels = this.#labelsOf(meter.appId);
       for (const [further, value] of read(meter)) {
         if (value === 0) continue;
+        // Apps without labels of their own share one sample for each set of further labels.
         const key = Object.values(further).join();
         const sample = labels === undefined ? shared.get(key) : undefined;
         if (labels !== undefined) samples.push({ labels: { ...labels, ...further }, value });

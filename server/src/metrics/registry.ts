@@ -1,7 +1,7 @@
-// The metrics of the platform. Each family reads its numbers from the parts only when somebody asks
-// for the text, so that counting only means incrementing a number. prom-client checks names and
-// writes the text; its own counters are too slow, as each increment looks up all labels as a
-// string.
+// The metrics of the platform. Each family reads its numbers from parts of the platform only when
+// somebody asks for the text, so that counting only means incrementing a number. prom-client checks
+// names and writes the text; its own counters are too slow, as each increment looks up all labels
+// as a string.
 import { collectDefaultMetrics, Gauge, Registry, type MetricType } from "prom-client";
 import type { Clock } from "#lib/clock.ts";
 import type { Histogram } from "#lib/histogram.ts";
@@ -90,7 +90,7 @@ class Family extends Gauge {
   }
 
   override async get(): ReturnType<Gauge["get"]> {
-    // The declared type is a number, but at run time prom-client uses this text.
+    // prom-client declares `MetricType` as numbers, but uses these texts at run time.
     const type = this.#kind as unknown as MetricType;
     return {
       ...this.#about,
@@ -107,7 +107,8 @@ function samplesOf(values: number | Iterable<Sample>): Value[] {
 }
 
 function bucketsOf(name: string, { boundsSeconds, buckets, sumMs }: Histogram): Value[] {
-  // Each bucket of Prometheus counts those below it too; the last one has no upper bound.
+  // Each bucket of Prometheus also counts the values of the buckets below it. The last bucket has
+  // no upper bound.
   let count = 0;
   const values = Array.from(buckets, (countInBucket, index): Value => {
     count += countInBucket;

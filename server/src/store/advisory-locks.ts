@@ -9,7 +9,7 @@ export const bootstrapLock = 7_070_002;
 /** The holder is the one platform that works on the database. */
 export const platformLock = 7_070_003;
 /**
- * For changes of tokens of one kind. Used with a hash of the kind as a second number, and therefore
- * another lock than the one above.
+ * For changes of tokens of one kind. A hash of the kind is its second number, so it is another lock
+ * than `platformLock`, which has one number only.
  */
 export const tokenKindLock = 7_070_003;

@@ -1,6 +1,6 @@
 // Copies the whole database, for backups: reads it in one snapshot, and fills an empty database
-// with what was read. Both work on connections of their own, as the owner of the tables. A copy has
-// the rows alone: the migrations that the snapshot names make the tables again.
+// with what was read. Reading and filling use connections of their own, as the owner of the tables.
+// A copy has the rows alone: the migrations that the snapshot names make the tables again.
 import { finished } from "node:stream/promises";
 import type { Readable, Writable } from "node:stream";
 import { Client } from "pg";
@@ -18,7 +18,7 @@ import { appliedMigrations, makeMigrationTable, readMigrations, type Applied } f
 export type CopiedTable = {
   readonly name: string;
   readonly columns: readonly string[];
-  /** Columns that number rows, with the last number that was given; null: none was. */
+  /** The columns that the database numbers, with the last number of each; null: none was given. */
   readonly numbered: readonly { readonly column: string; readonly last: string | null }[];
 };
 
@@ -28,10 +28,10 @@ export type CopiedDatabase = {
   readonly tables: readonly CopiedTable[];
 };
 
-/** The database at one moment. While it is open, the platform goes on. */
+/** The database at one moment. The platform goes on writing while the snapshot is open. */
 export type DatabaseSnapshot = AsyncDisposable & {
   readonly content: CopiedDatabase;
-  /** The rows of a table, as PostgreSQL's COPY writes them. Read one after the other. */
+  /** The rows of a table, as PostgreSQL's COPY writes them. Read one table after the other. */
   readonly rows: (table: CopiedTable) => Readable;
 };
 
@@ -45,7 +45,7 @@ export type DatabaseFill = AsyncDisposable & {
 
 /** A copy of a very large database to a slow place may take hours. */
 const copyMs = 12 * 3_600_000;
-/** A migration that has just begun ends within this time. */
+/** The longest wait for a lock: a migration that has just begun ends within this time. */
 const lockWaitMs = 60_000;
 /** PostgreSQL's code for a table that is not there. */
 const undefinedTable = "42P01";
@@ -66,6 +66,7 @@ async function connect(url: Secret, log: Log): Promise<Client> {
 export async function openSnapshot(url: Secret, log: Log): Promise<DatabaseSnapshot> {
   const client = await connect(url, log);
   try {
+    // The texts of values must be exact, and not depend on the settings of this database.
     await client.query(
       "set datestyle = 'ISO'; set intervalstyle = 'postgres'; set extra_float_digits = 3",
     );
@@ -79,7 +80,7 @@ export async function openSnapshot(url: Secret, log: Log): Promise<DatabaseSnaps
     await client.query("select pg_advisory_unlock_shared($1)", [migrationLock]);
     return {
       content: { migrations, tables },
-      rows: (table) => client.query(copyTo(`copy ${listed(client, table)} to stdout`)),
+      rows: (table) => client.query(copyTo(`copy ${withColumns(client, table)} to stdout`)),
       [Symbol.asyncDispose]: () => client.end(),
     };
   } catch (error) {
@@ -97,7 +98,7 @@ async function migrationsIn(client: Client): Promise<readonly Applied[]> {
   }
 }
 
-/** The tables by name. No locks. */
+/** The tables in the order of their names. No locks. */
 async function readTables(client: Client): Promise<CopiedTable[]> {
   const { rows } = await client.query<CopiedTable>(
     `select c.relname as name,
@@ -113,12 +114,13 @@ async function readTables(client: Client): Promise<CopiedTable[]> {
   return rows;
 }
 
-function listed(client: Client, { name, columns }: CopiedTable): string {
+/** The table with the list of its columns, for COPY. */
+function withColumns(client: Client, { name, columns }: CopiedTable): string {
   const names = columns.map((column) => client.escapeIdentifier(column)).join(", ");
   return `${client.escapeIdentifier(name)} (${names})`;
 }
 
-/** Throws `CannotStart` unless the database has nothing. */
+/** Throws `CannotStart` unless the database is empty. */
 export async function requireEmptyDatabase(url: Secret, log: Log): Promise<void> {
   const client = await connect(url, log);
   try {
@@ -128,6 +130,7 @@ export async function requireEmptyDatabase(url: Secret, log: Log): Promise<void>
   }
 }
 
+/** Looks for tables, with partitions or without, views, materialized views and sequences. */
 async function refuseTables(client: Client): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
     `select relname as name from pg_class
@@ -169,28 +172,30 @@ export async function openFill(
 ): Promise<DatabaseFill> {
   const client = await connect(url, log);
   try {
-    // A platform that starts on this database meanwhile waits.
+    // A platform that starts on this database meanwhile waits until the connection ends.
     await client.query("select pg_advisory_lock($1)", [migrationLock]);
     await client.query("begin");
     await refuseTables(client);
     await makeMigrationTable(client);
     for (const migration of migrationsOf(content)) await client.query(migration);
+    // Makes the checks that migrations have deferred: no table with a check to come can be altered.
     await client.query("set constraints all immediate");
-    const made = (await readTables(client)).map(({ name }) => name);
-    const names = made.map((name) => client.escapeIdentifier(name));
+    const madeTables = (await readTables(client)).map(({ name }) => name);
+    const names = madeTables.map((name) => client.escapeIdentifier(name));
     const triggers = await storedTriggers(client);
     for (const name of names) await client.query(`alter table ${name} disable trigger user`);
     const keys = await dropForeignKeys(client);
-    // Migrations also write rows.
+    // Removes the rows that the migrations have written.
     await client.query(`truncate ${names.join(", ")}`);
     return {
       load: async (table, rows) => {
-        if (!made.includes(table.name)) {
+        if (!madeTables.includes(table.name)) {
           log.warn({ table: table.name }, "this table is none of the platform's and is left out");
+          // Reads the rows and drops them, since those of the next table come after them.
           await finished(rows.resume());
           return;
         }
-        const copying = client.query(copyFrom(`copy ${listed(client, table)} from stdin`));
+        const copying = client.query(copyFrom(`copy ${withColumns(client, table)} from stdin`));
         await copyInto(copying, rows);
       },
       commit: async () => {
@@ -203,7 +208,7 @@ export async function openFill(
             );
           }
         }
-        // This checks that every row that another one names is there.
+        // Adding the foreign keys checks that every row to which another one refers is there.
         for (const statement of [...keys, ...triggers]) await client.query(statement);
         await client.query("commit");
         await client.query("analyze");
@@ -217,6 +222,7 @@ export async function openFill(
 }
 
 async function copyInto(table: Writable, rows: Readable): Promise<void> {
+  // `pipe` does not pass on errors.
   rows.on("error", (error) => table.destroy(error));
   await finished(rows.pipe(table));
 }

@@ -1,4 +1,4 @@
-// Counts for metrics: the connections to the database, the waits for one, and failed statements.
+// Counts for metrics: connections to the database, waits for a connection, and failed statements.
 import type { LogEvent, PostgresPool } from "kysely";
 import { DatabaseError, type Pool } from "pg";
 import { Histogram } from "#lib/histogram.ts";

@@ -98,8 +98,9 @@ export class DatabaseLock {
   }
 
   /**
-   * The error to throw when another session has the lock: `CannotStart` at the start, `cause` when
-   * this platform has had the lock before.
+   * The error to throw when another session has the lock: `CannotStart` at the start. When this
+   * platform has had the lock before, returns `cause`, and resolves `lost` if another platform has
+   * the lock.
    */
   async #refusal(client: Client, cause: Error): Promise<Error> {
     const holder = await findHolder(client);
@@ -130,8 +131,8 @@ const endSession =
 
 /** The current holder of the lock; undefined when there is none. */
 async function findHolder(client: Client): Promise<Holder | undefined> {
-  // For a lock whose key is one number, `pg_locks` shows its halves as `classid` and `objid`, and
-  // `objsubid` as 1.
+  // For a lock whose key is one number, `pg_locks` shows the upper half of the number, which is 0
+  // here, as `classid`, and the lower half as `objid`; `objsubid` is 1.
   const { rows } = await client.query<{ pid: number; has_table: boolean }>(
     `select pid, to_regclass('instances') is not null as has_table from pg_locks
       where locktype = 'advisory' and classid = 0 and objid = $1 and objsubid = 1 and granted

@@ -21,7 +21,8 @@ const answerWaitMs = 60_000;
 /** An answer that took longer is too imprecise. */
 const answerMsMax = 500;
 /**
- * After the time changes, lease ends are compared with the old time until every lease was extended.
+ * For so long after a jump of the time, lease ends are compared with the old time: until then every
+ * lease is extended, or has expired.
  */
 const leaseHoldMs = 120_000;
 /**
@@ -40,10 +41,13 @@ export type DatabaseTimeOptions = {
 /** The time of one database; reads the database's clock now and then while in use. */
 export class DatabaseTime {
   readonly #options: DatabaseTimeOptions;
+  /** The database's time without its steps; null before the first answer. */
   #databaseTime: SteadyTime | null = null;
+  /** When to ask the database for its clock again, in monotonic time. */
   #nextAskMs = 0;
-  /** The last time that `read` returned, and when; 0 before its first call. */
+  /** The time that the latest call of `read` returned; 0 before the first call. */
   #lastMs = 0;
+  /** When that call was, in monotonic time. */
   #lastMonotonicMs = 0;
   /** The last jump, and until when leases are compared with the time before it. */
   #jump: { readonly byMs: number; readonly untilMs: number } | null = null;
@@ -53,8 +57,8 @@ export class DatabaseTime {
   }
 
   /**
-   * Called when the database has just answered with its clock; it was asked at `askedMs`,
-   * monotonic.
+   * Called when the database has just answered with its clock. It was asked at `askedMs` of
+   * monotonic time.
    */
   saw(databaseMs: number, askedMs: number): void {
     const { clock, log } = this.#options;
@@ -62,6 +66,7 @@ export class DatabaseTime {
     const tookMs = monotonicMs - askedMs;
     this.#nextAskMs = monotonicMs + askEveryMs;
     if (this.#databaseTime === null) {
+      // The best guess is that the database read its clock halfway between question and answer.
       this.#databaseTime = new SteadyTime(databaseMs, askedMs + tookMs / 2);
     } else if (tookMs <= answerMsMax) {
       // The database read its clock between the question and now. So at `askedMs` it showed

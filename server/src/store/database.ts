@@ -78,7 +78,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
       await prepareConnection(client);
     },
   });
-  // Idle connections break when the server restarts; the pool has already replaced them.
+  // An idle connection breaks when the server restarts. The pool has already dropped it by then.
   pool.on("error", (error) => options.log.warn({ err: error }, "a database connection broke"));
   // When a connection breaks between two statements of a transaction, nothing else listens for the
   // error, which would then end the process. The next statement on the connection fails.
@@ -95,8 +95,8 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
 }
 
 /**
- * Asks for the server's own clock. These statements do not pass through the query builder, which
- * would put the platform's time in place of `clock_timestamp()`.
+ * The column with the server's own clock. The statements that have it do not pass through the query
+ * builder, which would put the platform's time in place of `clock_timestamp()`.
  */
 const clockColumn = "extract(epoch from clock_timestamp())::float8 * 1000 as ms";
 

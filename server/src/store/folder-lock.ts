@@ -52,8 +52,8 @@ export class FolderInUse extends CannotStart {
 const sqliteBusy = 5;
 
 /**
- * Locks the folder of `lockFile`, and creates it (0700) if needed. Throws `CannotStart` with the
- * obstacle.
+ * Locks the folder of `lockFile`, and creates the folder (0700) if needed. Throws `CannotStart`,
+ * which names the obstacle.
  */
 export function lockFolder(lockFile: string): FolderLock {
   const folder = dirname(lockFile);
@@ -61,6 +61,7 @@ export function lockFolder(lockFile: string): FolderLock {
     makeFolder(folder);
     accessSync(folder, constants.W_OK | constants.X_OK);
   } catch (error) {
+    // Only errors of system calls have a code; anything else is a bug.
     if (!(error instanceof Error && "code" in error)) throw error;
     const message = `The data folder ${folder} cannot be used: ${error.message}. Set SLIPWAY_DATA_DIR to a folder that this user may write to.`;
     throw new CannotStart(message, { cause: error });
@@ -144,7 +145,7 @@ function isBusy(error: unknown): boolean {
 
 function readPid(pidFile: string): number | null {
   try {
-    // The file may still be empty.
+    // The file may still be empty, which counts as 0.
     const [digits = "0"] = /^\d+/.exec(readFileSync(pidFile, "utf8")) ?? [];
     const pid = Number(digits);
     return pid === 0 ? null : pid;

@@ -28,8 +28,9 @@ const connectRetry: RetryPolicy = {
   jitter: 0.2,
   triesMax: untilStop,
 };
-/** A silently broken connection is detected after this time plus the answer's deadline. */
+/** How often to query an idle connection, so that a silently broken one is noticed. */
 const heartbeatMs = 5_000;
+/** A connection that gives no answer for this long is broken. */
 const answerWaitMs = 5_000;
 
 /** A connection that is replaced when it breaks. Call `start()` once, then `stop()`. */
@@ -107,7 +108,7 @@ export class KeptConnection {
       // The driver's `connect()` never settles when its connection is ended meanwhile.
       await unlessAborted(this.#stopping.signal, client.connect());
       this.#client = client;
-      // A stop that came just before has seen no client to end.
+      // A stop that came before the line above had no client to end.
       this.#stopping.signal.throwIfAborted();
       await prepare(client);
     } catch (error) {
@@ -120,7 +121,7 @@ export class KeptConnection {
     return client;
   }
 
-  /** Resolves when the connection is gone or does not answer. */
+  /** Resolves when the connection is gone, does not answer, or is not needed any more. */
   async #watch(client: Client): Promise<void> {
     const gone = new AbortController();
     client.once("end", () => gone.abort(new Error("the connection ended")));

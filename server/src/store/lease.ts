@@ -24,7 +24,7 @@ export type Lease<Name extends LeasedTable> = {
   readonly isTakenOver: boolean;
 };
 
-/** The abort reason of `keep`: somebody else has the row, or may have it by now. */
+/** Why the signal of a kept lease is aborted: somebody else has the row, or may have it by now. */
 class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 }
@@ -189,8 +189,8 @@ export class Leases<Name extends LeasedTable> {
       const dueMs = this.#clock.monotonicMs() + pauseMs;
       if (!(await this.#pause(pauseMs, control.stopping))) return;
       const requestedMs = this.#clock.monotonicMs();
-      // A process that stood still, together with its work, tries once more: perhaps nobody has
-      // taken the row meanwhile.
+      // The pause took much longer than planned if the process stood still, together with its work.
+      // It then tries once more: perhaps nobody has taken the row meanwhile.
       const lateMs = requestedMs - dueMs;
       if (lateMs > quarterMs / 2) endMs = Math.max(endMs, requestedMs + quarterMs);
       // The database may take longer than the lease lasts; its answer is then useless.

@@ -1,6 +1,6 @@
 // Migrates a database to the schema of this version: applies the files in migrations/ in order,
 // each in one transaction, forward only. A checksum of each applied file is recorded, so that
-// changed files are detected. Then grants the role that the platform works as the rights it needs.
+// changed files are detected. After the files, the platform's own role gets the rights it needs.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ export type Applied = { readonly name: string; readonly checksum: string };
 
 const fileForm = /^(\d{4}-[a-z0-9-]+)\.sql$/;
 
-/** Another platform may be in the middle of a long migration. */
+/** The longest wait for a lock: another platform may be in the middle of a long migration. */
 const lockWaitMs = 600_000;
 
 /**
@@ -42,8 +42,8 @@ export async function migrate(options: {
     await makeMigrationTable(client);
     const applied = await appliedMigrations(client);
     const missing = planMigrations(files, applied);
-    // A new database gets all migrations, which take no time on empty tables, so it does not log
-    // each of them as info.
+    // A new database gets all migrations, which take no time on empty tables, so they are not
+    // logged as info.
     const isNew = applied.length === 0;
     if (isNew) options.log.info({ migrations: missing.length }, "creating the database");
     for (const migration of missing) {
@@ -76,7 +76,7 @@ export async function appliedMigrations(client: Client): Promise<Applied[]> {
 
 /** The migrations of a folder in order. */
 export function readMigrations(folder: string): Migration[] {
-  // A file with another name has no match, and an empty list adds nothing.
+  // The name of another file does not match, and the empty list adds nothing to the names.
   const names = readdirSync(folder).flatMap((file) => fileForm.exec(file)?.[1] ?? []);
   return names.toSorted().map((name) => {
     const sql = readFileSync(join(folder, `${name}.sql`), "utf8");

@@ -9,7 +9,7 @@ type StepOptions = Pick<RemovalStep, "name" | "batchMax">;
 
 /**
  * The step that deletes rows with a time before `before`, in no order; skips locked rows. The table
- * has an index on the time.
+ * must have an index on the time.
  */
 export function olderRows<Table extends keyof Tables>(
   db: Db,

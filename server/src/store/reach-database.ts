@@ -1,5 +1,6 @@
-// Reaches the database of a data folder for work beside the platform, such as a backup: that of a
-// platform that runs, or, when none runs, an embedded server that is started for this alone.
+// Reaches the database of a data folder for work beside the platform, such as a backup. While the
+// platform runs, its database answers; otherwise the embedded server is started for this work
+// alone.
 import { existsSync } from "node:fs";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -10,7 +11,7 @@ import type { StoreSettings } from "./open.ts";
 import { runningEmbeddedUrl, startEmbedded } from "./postgres/embedded.ts";
 import { clusterPaths } from "./postgres/postgres-cluster.ts";
 
-/** A database that answers until the disposal. */
+/** A database that answers until this object is disposed of. */
 export type ReachedDatabase = AsyncDisposable & { readonly url: Secret };
 
 type Tools = { readonly log: Log; readonly clock: Clock };

@@ -86,8 +86,8 @@ async function createRole(client: Client): Promise<Role> {
 }
 
 /**
- * Runs a statement for a role, unless another platform has just done so: roles belong to the whole
- * server.
+ * Runs a statement that creates or grants a role, unless another platform has just done the same:
+ * roles belong to the whole server.
  */
 async function runOnce(client: Client, statement: string): Promise<void> {
   for (let tries = 0; ; tries++) {
@@ -96,9 +96,11 @@ async function runOnce(client: Client, statement: string): Promise<void> {
       return;
     } catch (error) {
       const code = errorCode(error);
-      // The role or the grant exists by now: as PostgreSQL found (42710), or its index (23505).
+      // The role or the grant exists by now: PostgreSQL has found it (42710), or an index has
+      // refused the same row (23505).
       if (code === "42710" || code === "23505") return;
-      // PostgreSQL says "tuple concurrently updated" (XX000) when two change a role at once.
+      // PostgreSQL says "tuple concurrently updated" (XX000) when two platforms change a role at
+      // once. That passes; the same code 21 times in a row has another cause.
       if (code !== "XX000" || tries >= 20) throw error;
     }
   }

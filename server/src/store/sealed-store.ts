@@ -77,6 +77,7 @@ async function resealBatch(
   // The first key is the one that seals.
   const [current = ""] = sealer.keyIds();
   const sealed = sql.ref(column);
+  // The list of further columns begins with `ctid`, since `keys` may be empty and a list may not.
   const { rows } = await sql<{ address: string; sealed: string }>`
     select ctid::text as address, ${sealed} as sealed, ${sql.join(["ctid", ...keys].map((key) => sql.ref(key)))}
       from ${sql.table(table)}

@@ -1,5 +1,5 @@
-// Steps of retention whose days differ between projects, by their plans. They go app by app, since
-// each scan of all rows would have to pass over the rows that are kept longer.
+// Steps of retention for rows that are kept for a number of days that a project's plan says. The
+// steps go app by app, since each scan of all rows would pass over the rows that are kept longer.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
 import { appsAfter, appsPage } from "./app-pages-store.ts";
@@ -27,6 +27,7 @@ export async function* stepsByApp(
   const daysOfProject = daysOf();
   if (daysOfProject === null) return yield* stepsOf(days);
   for (let after: AppId | null = null; ;) {
+    // The compiler cannot infer this type, since `after` depends on `apps` and `apps` on `after`.
     const apps: Awaited<ReturnType<typeof appsAfter>> = await appsAfter(db, after);
     for (const { appId, projectId } of apps) yield* stepsOf(daysOfProject(projectId), appId);
     after = apps.at(-1)?.appId ?? null;

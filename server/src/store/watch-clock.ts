@@ -6,7 +6,7 @@ import type { SteadyClock } from "#lib/steady-clock.ts";
 import type { Foundation } from "./foundation.ts";
 import { readLatestTime } from "./latest-time-store.ts";
 
-/** Steps are reported within a second or two; reading the clock costs nothing. */
+/** A step is reported within this time. Reading the clock costs nothing. */
 const readEveryMs = 2_000;
 /** A longer downtime cannot be told from a clock that went ahead. */
 const awayMsMax = 86_400_000;

@@ -35,7 +35,10 @@ const turnEveryMs = 300_000;
 const checkpointsMax = 2_000;
 /** How many chain ends are read at once. */
 const batchMax = 100;
-/** More than the number of platforms on one database that sign the same chain at once. */
+/**
+ * How many times to try to sign an end. A try fails if another signer was faster, and one chain
+ * never has so many signers at once.
+ */
 const signTriesMax = 100;
 
 /** The first lines of an export. */
@@ -84,7 +87,8 @@ export class AuditChain {
   async checkpoint(projectId: ProjectId | null): Promise<format.ChainPosition> {
     const { db } = this.#options;
     const chain = chainOf(projectId);
-    // Without an unsigned end, the last signature covers the chain, whatever its number is.
+    // Stays 0 without an unsigned end: then the last signature covers the chain, whatever number it
+    // has.
     let endAtCall = 0;
     for (let tries = 0; tries < signTriesMax; tries++) {
       const [end] = await listOpenEnds(db, { chain, limit: 1 });
@@ -119,7 +123,8 @@ export class AuditChain {
         ? undefined
         : format.stubLine({ ...row, ...(await this.#validJws(row, project)) });
     const exportedAt = new Date(clock.now()).toISOString();
-    // Retention may have passed the checkpoint meanwhile: then there are no entries to export.
+    // Retention may meanwhile have removed the entries up to `through` and later ones: then there
+    // are no entries to export.
     const isGone = stub !== undefined && stub.number > through.number;
     const positions = { after: stub ?? format.chainBegin, through: isGone ? stub : through };
     // The signed text is made of the line without `jws`, which the functions of the format require.
@@ -158,7 +163,7 @@ export class AuditChain {
   ): Promise<{ readonly jws: string }> {
     const { signer } = this.#options;
     const { jws, ...unsigned } = line;
-    // No key has the empty id.
+    // An unreadable signature gets the empty id, which no key has.
     const keyId = keyIdOf(jws) ?? "";
     const withdrawn = signer.verifier(keyId) === undefined ? signer.withdrawn(keyId) : undefined;
     if (withdrawn === undefined) return { jws };

@@ -31,8 +31,9 @@ export async function* auditRetention(options: AuditRetentionOptions): AsyncGene
 }
 
 /**
- * Removes the entries of a chain before its first entry that is not older than `before`; returns
- * their number. Entries after that one stay until it may be removed too, even if they are older.
+ * Removes up to `limit` entries from the beginning of a chain, and stops before the first entry
+ * that is not older than `before`; returns the number of removed entries. Older entries after that
+ * first one stay until it may be removed too.
  */
 async function cutChain(
   { db, clock, signer }: AuditRetentionOptions,

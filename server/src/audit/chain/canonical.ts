@@ -57,7 +57,9 @@ function plainDecimal(value: number): string {
   const [, sign = "", first = "", rest = "", exponent = ""] = match;
   const digits = first + rest;
   const power = Number(exponent);
+  // The first digit is the decimal number `-power` after the point; zeros fill those before it.
   if (power < 0) return `${sign}0.${"0".repeat(-power - 1)}${digits}`;
-  // JavaScript writes an exponent only from 10^21 on, so all digits are before the point.
+  // JavaScript writes a positive exponent only from 10^21 on, and never more than 17 digits, so all
+  // digits are before the point.
   return `${sign}${digits.padEnd(power + 1, "0")}`;
 }

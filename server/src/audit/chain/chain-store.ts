@@ -23,7 +23,7 @@ export type OpenEndQuery = {
   readonly limit: number;
 };
 
-/** Unsigned chain ends, by chain. No locks. */
+/** Unsigned chain ends, in the order of the chains' names. No locks. */
 export async function listOpenEnds(
   db: Db,
   { chain, due, limit }: OpenEndQuery,
@@ -116,7 +116,7 @@ export async function readSigned(db: Db, chain: Chain): Promise<format.ChainPosi
   return (await lastOf("audit_checkpoints", chain).execute(db)).rows[0];
 }
 
-/** Every chain with links, and the time of its first entry; by chain. No locks. */
+/** Every chain with links, and the time of its first entry, in the order of names. No locks. */
 export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date }[]> {
   return await readRows<{ chain: Chain; at: Date }>(db)`
     select known.chain, first.at
@@ -128,7 +128,7 @@ export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date 
 
 /**
  * Finds the last link to remove, among the first `limit` links of a chain: all entries up to it are
- * older than `before`. No locks.
+ * older than `before`. Undefined: there is nothing to remove. No locks.
  */
 export async function findCut(
   db: Db,
@@ -138,7 +138,8 @@ export async function findCut(
     limit,
   }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
 ): Promise<format.ChainPosition | undefined> {
-  // Without a newer entry all of them may be removed: the number stands for the largest bigint.
+  // If no entry of `begin` is newer, `coalesce` gives the largest bigint, so that all of its links
+  // may be removed.
   return await readRow<format.ChainPosition>(db)`
     with begin as materialized (
       select link.number, link.hash, entry.at

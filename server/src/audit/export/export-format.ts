@@ -1,7 +1,7 @@
 // The lines of an NDJSON export of the audit log, and the texts that are hashed and signed. The
 // first line is the header; a stub follows if old entries were removed; then come entries in the
 // order of their numbers, each checkpoint directly after its entry. Each line is exactly the output
-// of `lineText` and ends in one "\n".
+// of `lineText`, followed by one "\n".
 import { createHash } from "node:crypto";
 import { canonicalText, type JsonObject } from "#audit/chain/canonical.ts";
 import type { ShownEntry } from "#audit/shown-entry.ts";
@@ -30,8 +30,8 @@ export type ExportFilter = {
 /**
  * The first line of an export. The export has entries after the position `after` up to `through`.
  * If `filter` is null, the export has all of them and can be verified, and `through` is the
- * position of the checkpoint in its last line. `after` is the beginning of the chain or the
- * position of the stub. `project` is null for entries without a project.
+ * position of the checkpoint in the export's last line. `after` is the beginning of the chain or
+ * the position of the stub. `project` is null for entries without a project.
  */
 export type ExportHeader = {
   readonly kind: "slipway-audit-export";
@@ -131,7 +131,10 @@ export function signedText(line: Unsigned<SignedLine>, project: string | null): 
   return canonicalText({ ...(line as unknown as JsonObject), project });
 }
 
-/** A line without its signature. */
+/**
+ * A line without its signature. The condition is always true; it makes TypeScript apply `Omit` to
+ * each kind of line on its own.
+ */
 export type Unsigned<Line extends SignedLine> = Line extends SignedLine ? Omit<Line, "jws"> : never;
 
 /** The text that is hashed for an entry, together with the previous hash. */

@@ -42,7 +42,7 @@ export type ChainEnd = ChainPosition & {
 
 /** Like `readHead`, with the time of the read. No locks. */
 export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
-  // The microsecond that is added makes the time later than an entry of the same microsecond.
+  // The added microsecond makes the time later than that of an entry in the present microsecond.
   const { rows } = await sql<ChainEnd>`
     select coalesce(number, 0) as number, coalesce(hash, ${chainBegin.hash}) as hash,
            (extract(epoch from clock_timestamp()) * 1000000)::bigint + 1 as "atMicros"
@@ -54,7 +54,7 @@ export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
   return end;
 }
 
-/** The last row of the chain in the table, or the stub if there is none. */
+/** The last position of the chain in the table, or that of the stub if its number is higher. */
 export function lastOf(
   table: "audit_links" | "audit_checkpoints",
   chain: Chain,
@@ -79,7 +79,7 @@ export type LinksByTime = Pick<
 
 /**
  * Entries of a project, oldest first by time and id, each with its link. Reads each outcome on its
- * own, so that it uses the same indexes as pages of entries. No locks.
+ * own, so that it uses the same indexes as a page of entries. No locks.
  */
 export async function readLinksByTime(db: Db, query: LinksByTime): Promise<LinkedRow[]> {
   const { chain, outcome, limit } = query;

@@ -1,7 +1,6 @@
 // Forwards entries of the audit log to receivers, in the order of each chain and at least once.
-// Every platform on the database polls every few seconds for unclaimed forwardings with something
-// to send. New entries send no notification: that would make concurrent changes wait for each
-// other.
+// The platform polls every few seconds for unclaimed forwardings with something to send. New
+// entries send no notification: that would make concurrent changes wait for each other.
 import { Loop } from "#lib/loop.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -26,7 +25,7 @@ type Scope = ForwardingRow["scope"];
 
 export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  /** The instance of the data folder, which only one process holds at a time. */
+  /** The id of the instance. Only one process at a time holds its data folder. */
   readonly instanceId: string;
   /** The client for URLs from project owners. */
   readonly client: Receiver["client"];
@@ -39,9 +38,9 @@ export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log
 };
 
 /**
- * Concurrent forwardings, separate for projects and for chains to the operator's receiver, so that
- * neither waits for the other. Each may hold a connection to its receiver and, now and then, one to
- * the database.
+ * The maximum number of forwardings at once. Those of projects and those to the operator's receiver
+ * are limited separately, so that neither kind waits for the other. Each forwarding may hold a
+ * connection to its receiver and, now and then, one to the database.
  */
 const concurrentMax = { project: 24, platform: 8 } as const;
 const intervalMsDefault = 2_000;
@@ -50,8 +49,8 @@ const timeoutMsDefault = 20_000;
 const leaseMs = 60_000;
 
 /**
- * Call `start()` once. `stop()` ends running work. Close the clients before awaiting it, otherwise
- * it waits for the receivers' answers.
+ * Call `start()` once. `stop()` ends running work. Close the clients before awaiting `stop()`,
+ * which otherwise waits for the receivers' answers.
  */
 export class Forwarder {
   readonly #options: ForwarderOptions;
@@ -76,7 +75,7 @@ export class Forwarder {
     });
   }
 
-  /** Releases the leases of an earlier process on this folder, and begins. */
+  /** Ends the leases of an earlier process with this data folder, then starts the loop. */
   async start(): Promise<void> {
     const { db, platform } = this.#options;
     await this.#leases.endEarlier();

@@ -11,7 +11,7 @@ export type BatchVerdict =
 /** The inputs of the verdict. */
 export type JudgedBatch = {
   readonly answer: OutwardAnswer;
-  /** Failed attempts since the last success, without this one. */
+  /** Failed attempts since the last success, without the attempt that is judged. */
   readonly failures: number;
   /** When the first of these attempts failed; null: there is none. */
   readonly failingSinceMs: number | null;
@@ -69,7 +69,11 @@ function reasonOf(answer: OutwardAnswer): string | null {
   return `The receiver answered ${status}.`;
 }
 
-/** Makes a sentence of a reason, which may be a fragment and contain a resolver's text. */
+/**
+ * Makes a sentence of a reason. A reason without a punctuation mark at its end is a fragment. A
+ * reason may contain a resolver's text, so it is cut off, and cleaned of what PostgreSQL cannot
+ * store.
+ */
 function sentence(reason: string): string {
   const clean = reason.replaceAll("\0", "").slice(0, 400).toWellFormed();
   return /[.!?]$/.test(clean) ? clean : `The receiver cannot be reached: ${clean}.`;

@@ -1,5 +1,5 @@
 // Runs one forwarding under its lease: sends batch after batch until the receiver has everything,
-// refuses one, or the turn is over. A batch is recorded before it is sent and resent unchanged
+// an attempt fails, or the turn is over. A batch is recorded before it is sent and resent unchanged
 // until the receiver takes it, so that duplicates have the same id.
 import { entryLine, type EntryLine } from "#audit/export/export-format.ts";
 import { projectOfChain, readLinks } from "#audit/export/export-store.ts";
@@ -39,7 +39,7 @@ const entriesMax = 500;
  * 33 kB.
  */
 const bytesMax = 512_000;
-/** A turn ends after this many batches, so that other forwardings get theirs. */
+/** A turn ends after this many batches, so that other forwardings get a turn. */
 const batchesMax = 20;
 /** A turn also ends after this time, so a slow receiver gets fewer batches. */
 const sendingMs = 30_000;
@@ -112,7 +112,7 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
   return false;
 }
 
-/** The entries of the batch in progress, or of a new one. */
+/** The entries of the batch in progress, which stay the same, or of a new batch. */
 async function nextEntries(row: store.ForwardingRow, db: Db): Promise<EntryLine[]> {
   const { chain, position: after, sending_through: sendingThrough } = row;
   const through = sendingThrough ?? Number.MAX_SAFE_INTEGER;
@@ -134,6 +134,7 @@ async function postponeOrPause(
   const fields = { forwarding: id, scope, chain, reason: verdict.reason };
   if (verdict.kind === "again") {
     await store.postpone(db, leases.held(lease), verdict);
+    // Only the first of several failures in a row is logged.
     if (row.failures === 0) log.warn(fields, "audit log entries cannot be forwarded; retrying");
     return;
   }
@@ -182,16 +183,16 @@ function batchMessage(batch: {
 /** The headers of an attempt. `key` null: unsigned. */
 function batchHeaders(
   message: BatchMessage,
-  at: { readonly key: Buffer | null; readonly nowMs: number },
+  attempt: { readonly key: Buffer | null; readonly nowMs: number },
 ) {
-  const seconds = Math.floor(at.nowMs / 1000);
+  const seconds = Math.floor(attempt.nowMs / 1000);
   return {
     "Content-Type": "application/json",
     "webhook-id": message.id,
     "webhook-timestamp": String(seconds),
-    ...(at.key === null
+    ...(attempt.key === null
       ? {}
-      : { "webhook-signature": standardSignature([at.key], message, seconds) }),
+      : { "webhook-signature": standardSignature([attempt.key], message, seconds) }),
   };
 }
 

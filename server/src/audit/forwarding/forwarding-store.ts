@@ -101,7 +101,7 @@ export async function beginBatch(db: Db, held: Held, through: number): Promise<b
   )`update audit_forwardings set sending_through = ${through} where ${held}`;
 }
 
-/** Records that the receiver has all entries up to the number; false when the lease is lost. */
+/** Records that the receiver has all entries up to `through`; false when the lease is lost. */
 export async function endBatch(db: Db, held: Held, through: number): Promise<boolean> {
   return await changeOne(db)`
     update audit_forwardings
@@ -168,7 +168,7 @@ export async function forgetChains(db: Db): Promise<void> {
   await db.deleteFrom("audit_forwardings").where("scope", "=", "platform").execute();
 }
 
-/** Removes forwardings of deleted projects that are complete or paused. */
+/** Removes the forwardings of deleted projects once they have sent everything or are paused. */
 export async function forgetDeletedProjects(db: Db): Promise<void> {
   await sql`
     delete from audit_forwardings as known using projects

@@ -127,6 +127,7 @@ type Change = {
 
 async function recordSet(tx: Tx, { projectId, by, before, wish }: Change): Promise<void> {
   const old = before?.url ?? null;
+  // A first receiver has no old URL, and the secret is recorded only if the wish has one.
   const changes = {
     url: { ...(old === null ? {} : { old: withoutQuery(old) }), new: withoutQuery(wish.url) },
     ...(wish.secret === undefined ? {} : { secret: { new: wish.secret } }),

@@ -7,7 +7,7 @@ import { poolOf } from "./metered-source.ts";
 import type { StretchCut } from "./stretches.ts";
 import type { DayChange } from "./usage-sums.ts";
 
-/** The tables of sums, and the keys of each. */
+/** The tables of sums, and what identifies a row of each besides its project. */
 const tables = {
   usage_days: ["day", "app_id", "kind", "compute", "compute_tier", "pool"],
   usage_months: ["period", "app_id", "kind", "compute", "compute_tier", "pool"],
@@ -23,15 +23,17 @@ export async function addToDays(
   if (changes.length === 0) return;
   const rows = changes.map(({ source: { appId, kind, resources }, day, ms, builds, micros }) => ({
     day,
+    // A day is a text such as `2026-11-28`, and a period its month.
     period: day.slice(0, 7),
     app_id: appId,
     kind,
     compute: resources.compute,
     compute_tier: resources.computeTier,
     pool: poolOf(resources),
+    // A bigint can only be in JSON as a text.
     ms: String(ms),
     gpu_ms: String(ms * BigInt(resources.gpuCount)),
-    // These are thousandths; the statement below makes decimals of them.
+    // Thousandths of a core and of a GB; the statement in `addTo` divides their sums by 1000.
     core_ms: String(ms * resources.coreThousandths),
     gb_ms: String(ms * resources.gbThousandths),
     builds,
@@ -44,8 +46,8 @@ export async function addToDays(
 }
 
 /**
- * Adds to the sums of one table. Updates rows before it inserts missing ones, because the table's
- * checks refuse a negative change as a new row.
+ * Adds to the sums of one table. Updates rows before it inserts missing ones: `on conflict` would
+ * try to insert each change first, and the table's checks refuse a row with a negative sum.
  */
 async function addTo(
   tx: Tx,
@@ -92,7 +94,10 @@ export async function readStretches(
   return rows.map((row) => ({ atMs: row.begins_at.getTime(), micros: BigInt(row.amount_micros) }));
 }
 
-/** Splits a stretch: recomputes the moved sum from the slices. */
+/**
+ * Splits a stretch as `StretchCut` describes. The slices from `atMs` to `toMs` say how much of the
+ * stretch's sum moves to the new stretch.
+ */
 export async function cutStretch(
   tx: Tx,
   projectId: ProjectId,
@@ -114,7 +119,10 @@ export async function cutStretch(
   );
 }
 
-/** Adds micro-units to stretches, by their starts; inserts missing ones. */
+/**
+ * Adds micro-units to the stretches with these starts, in milliseconds since 1970; inserts missing
+ * rows.
+ */
 export async function addToStretches(
   tx: Tx,
   projectId: ProjectId,

@@ -6,9 +6,9 @@ import type { Slice } from "./slices.ts";
 import { poolOf, type Metered, type MeteredSource } from "./metered-source.ts";
 import { stretchOf } from "./stretches.ts";
 
-/** A change of one row of sums by day. */
+/** A change of one row of sums by day. Several may concern the same row; see `shapeOf`. */
 export type DayChange = {
-  /** Any source of the row: all of them have the row's app, kind, resources and pool. */
+  /** Any source of the change: all of them have the same app, kind, resources and pool. */
   readonly source: MeteredSource;
   readonly day: string;
   ms: bigint;
@@ -16,7 +16,7 @@ export type DayChange = {
   micros: bigint;
 };
 
-/** The changes of sums; omits unchanged days. */
+/** The changes of sums. Days whose sums stay the same are left out. */
 export type SumChanges = {
   readonly days: readonly DayChange[];
   /** The changes of stretches in micro-units, by the start of the stretch. */
@@ -24,8 +24,8 @@ export type SumChanges = {
 };
 
 /**
- * Computes the changes when each source's known slices are replaced, and builds are counted;
- * `borders` in time order.
+ * Computes the changes when the new slices of each source replace its known ones, and each of
+ * `builds` is counted on the day of its start. `borders` are in time order.
  */
 export function changesOf(
   metered: readonly Metered[],

@@ -13,6 +13,7 @@ export type AnySourceOptions = {
   readonly uploadsDir: string;
   /** The maximum size of the unpacked files of an upload. */
   readonly uploadBytesMax: number;
+  /** Returns the ids of the uploads that are still needed. `collect` deletes all other files. */
   readonly readKeptUploads: () => Promise<readonly string[]>;
 };
 
@@ -44,6 +45,7 @@ export class AnySource implements Source {
   }
 
   async remove(buildId: BuildId): Promise<void> {
+    // The files of an upload are in the same folder as those of a repository would be.
     await this.#options.git.remove(buildId);
   }
 

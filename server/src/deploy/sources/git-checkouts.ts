@@ -48,7 +48,10 @@ export async function keepCheckout(checkout: {
   await rename(gitDir, keptDir);
 }
 
-/** Removes the checkouts of apps that do not exist, and of the others all but the newest. */
+/**
+ * Removes the checkouts of apps that do not exist, and keeps only the newest `checkoutsMax` of the
+ * others.
+ */
 export async function collectCheckouts(
   sourcesDir: string,
   readApps: (appIds: readonly string[]) => Promise<readonly AppId[]>,

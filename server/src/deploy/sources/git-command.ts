@@ -101,8 +101,8 @@ const settings: readonly (readonly [string, string])[] = [
 ];
 
 /**
- * Processor time for a repository of this many bytes: unpacking and checking 2 GB takes 20 s;
- * anything that takes far longer is malicious.
+ * Processor time for a repository of this many bytes: a minute, and five times as long as unpacking
+ * and checking usually take, which is 20 s for 2 GB. Anything that takes longer is malicious.
  */
 export function cpuSecondsFor(bytes: number): number {
   return 60 + Math.ceil(bytes / 20_000_000);
@@ -153,6 +153,7 @@ export class Git {
     let output = "";
     let errorOutput = "";
     const chatty = new AbortController();
+    // An object and its delta base, which may be as large, are in memory at the same time.
     const kilobytesMax = Math.round((2 * this.#objectBytesMax + otherBytesMax) / 1024);
     const limits = [
       "/bin/sh",
@@ -271,7 +272,7 @@ function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): st
     "PermitLocalCommand=no",
     "ProxyCommand=none",
   ];
-  // A user name in the address takes precedence over these.
+  // A user name in the address takes precedence over both of these names.
   if (!/^ssh:\/\/[^/]*@/.test(url.url)) options.push(`User=${credential?.username ?? sshUsername}`);
   const identity = keyFile === null ? [] : ["-i", withoutTokens(keyFile)];
   return ["ssh", "-F", "/dev/null", ...identity, ...options.flatMap((option) => ["-o", option])]

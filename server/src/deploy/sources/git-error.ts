@@ -17,8 +17,8 @@ export type GitFailure = {
 type Rule = { readonly form: RegExp; readonly sentence: (failure: GitFailure) => string };
 
 const rules: readonly Rule[] = [
-  // Must be first: after one of its processes is killed, git's error looks like a connection closed
-  // by the host.
+  // Must be first: when one of git's processes is killed, the error of git looks as if the host had
+  // closed the connection.
   {
     form: /attempting to allocate \d+ over limit/i,
     sentence: ({ repository }) =>
@@ -30,14 +30,16 @@ const rules: readonly Rule[] = [
       `git needs more memory for ${repository} than a build may use: it contains or references too much.`,
   },
   {
-    // Must come before the rules about connections: a killed process prints nothing, only the
-    // process that waits for it does. The latter may say only that the output of `index-pack` is
-    // invalid: the second form matches if no other error is there than those of `fetch-pack`.
+    // Signal 24 (SIGXCPU) means too much processor time. This rule must come before the rules about
+    // connections: a killed process prints nothing, only the process that waits for it does. All
+    // that the latter says may be that the output of `index-pack` is invalid. The second half of
+    // the form matches this text if no other error is there than errors of `fetch-pack`.
     form: /died of signal (9|24)\b|^(?![^]*(fatal|error): (?!fetch-pack))[^]*invalid index-pack output/i,
     sentence: ({ repository }) =>
       `${repository} takes git more CPU time or memory to unpack than a build may use. Make it smaller.`,
   },
   {
+    // These signals, SIGABRT and SIGSEGV, come from an error in git.
     form: /died of signal (6|11)\b|segmentation fault|maximum allowed tree depth/i,
     sentence: ({ repository }) => `${repository} contains objects on which git itself fails.`,
   },

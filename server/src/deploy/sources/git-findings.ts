@@ -1,6 +1,6 @@
 // Checks the files of a checkout: reports in the build's log what was not fetched, and removes
-// links that point outside the folder. Its work and its log lines are limited for any repository.
-// Called by `git.ts`.
+// links that point outside the folder. Both the work and the number of log lines are limited,
+// whatever a repository has. Called by `git.ts`.
 import { lstat, readFile, readlink, realpath, rm } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
@@ -17,11 +17,13 @@ const namesShownMax = 5;
 /** How many links have a warning of their own; the others are counted. */
 const linksShownMax = 20;
 
-type Found = {
+type CheckOptions = {
   readonly log: BuildLog;
   /** Throws after the deadline of the fetch. */
   readonly checkTime: () => void;
+  /** True when the app's settings ask for submodules. */
   readonly isSubmodulesOn: boolean;
+  /** True when the app's settings ask for Git LFS. */
   readonly isLfsOn: boolean;
   /** True when a folder above the app's has attributes for Git LFS. */
   readonly hasAttributes: boolean;
@@ -31,7 +33,7 @@ type Found = {
 export async function reportFindings(
   appDir: string,
   listing: TreeListing,
-  { log, checkTime, isSubmodulesOn, isLfsOn, hasAttributes }: Found,
+  { log, checkTime, isSubmodulesOn, isLfsOn, hasAttributes }: CheckOptions,
 ): Promise<Pointer[]> {
   const warn = (text: string): void => log("source", "platform", `Warning: ${text}`);
   if (listing.submodules.length > 0) {
@@ -76,6 +78,7 @@ async function outsideTarget(root: string, link: string): Promise<string | null>
   const isInside = (path: string | null): boolean =>
     path === root || path?.startsWith(root + sep) === true;
   const folder = dirname(path);
+  // Both must be inside: the path that the link names, and where other links on this path lead.
   const staysInside =
     isInside(resolve(folder, target)) && isInside(await realTarget(folder, target));
   return staysInside ? null : target.slice(0, 200);
@@ -86,11 +89,13 @@ async function outsideTarget(root: string, link: string): Promise<string | null>
  * when it cannot be known.
  */
 async function realTarget(from: string, target: string): Promise<string | null> {
-  // Not `join`, which resolves `..` itself: after a link, `..` is the parent of the link's target.
+  // `join` would drop `..` together with the part before it. If this part is a link, `..` means the
+  // parent of the link's target.
   const parts = `${from}/${target}`.split("/");
   // If a part exists, so do all parts before it: a binary search finds the last that exists in few
-  // steps, however long the target is.
-  // The first part, before the first "/", stands for the root, which exists.
+  // steps, however long the target is. The first part is the empty text before the first "/". It
+  // stands for the root, which exists. The first `existing` parts exist, and the first `missing`
+  // parts do not: at the beginning `missing` is more than there are.
   let existing = 1;
   let missing = parts.length + 1;
   let real = "/";

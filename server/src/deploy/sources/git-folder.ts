@@ -31,7 +31,7 @@ export async function prepareRemote(remote: {
   const { url, gitDir, projectId } = remote;
   const credential = url.host === "" ? null : await remote.findCredential(projectId, url.host);
   // Only the operator can allow file: addresses, so git may read such a repository whoever owns it.
-  // For others, git uses no repository that merely looks like one among the files.
+  // For other addresses, git must not take a folder among the fetched files for a repository.
   const config =
     url.protocol === "file" ? "[safe]\n\tdirectory = *\n" : "[safe]\n\tbareRepository = explicit\n";
   await writeFile(join(gitDir, "global.config"), config);

@@ -21,11 +21,15 @@ import { isRedirect, sendRequest } from "./git-lfs-request.ts";
  */
 export type LfsRepository = {
   readonly at: string;
+  /** The repository's name, for messages. */
   readonly repository: string;
   readonly remote: NonNullable<GitRun["remote"]>;
 };
 
-/** A file that contains a pointer, by its path in the app's folder. */
+/**
+ * A file that contains a pointer, by its path in the app's folder. `oid` and `size` are the SHA-256
+ * digest and the bytes of the file that the pointer stands for.
+ */
 export type Pointer = { readonly path: string; readonly oid: string; readonly size: number };
 
 type LfsRequest = {
@@ -49,7 +53,7 @@ const mediaType = "application/vnd.git-lfs+json";
 const batchMax = 100;
 /** The maximum size of a host's answer. A batch needs far less: an object takes about 1 kB. */
 const answerBytesMax = 2_000_000;
-/** Hosts redirect once, to the storage of their files. */
+/** The maximum number of redirects. Hosts redirect once, to the storage of their files. */
 const redirectsMax = 3;
 /** The maximum number of connections to one address. */
 const perReceiverMax = 8;
@@ -276,11 +280,11 @@ function readBatch(answer: unknown): Map<string, Action | string> {
   const byOid = new Map<string, Action | string>();
   for (const object of objects) {
     if (!isTable(object) || typeof object["oid"] !== "string") continue;
+    // The compiler forgets that `oid` is text, since that was checked on `object`.
     const { oid, error, actions } = object;
     const download = isTable(actions) ? actions["download"] : undefined;
     if (isTable(error)) byOid.set(oid as string, `it has no such file (${Number(error["code"])})`);
     else if (isTable(download) && typeof download["href"] === "string")
-      // The compiler forgets that `oid` is text, since it was checked on `object`.
       byOid.set(oid as string, {
         href: download["href"],
         headers: readHeaders(download["header"]),

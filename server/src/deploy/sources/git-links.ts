@@ -13,7 +13,7 @@ export const followedMax = 20;
 
 type LinkRequest = {
   readonly commit: string;
-  /** The app's folder in the repository, and on this machine. */
+  /** The path of the app's folder in the repository; `appDir` is that folder on this machine. */
   readonly folder: string;
   readonly appDir: string;
   readonly listing: TreeListing;
@@ -97,8 +97,8 @@ async function targetOf(
   const linkPath = posix.join(origin, link);
   const target = posix.join(posix.dirname(linkPath), linkText).replace(/\/$/, "");
   const isOutside = target === ".." || target.startsWith("../");
-  // A folder that contains the link, or one of the folders around it, would go into itself without
-  // end.
+  // A link into its own folder works as it is. A folder that contains the link, or one of the
+  // folders around it, would go into itself without end.
   if (isOutside || isBelow(target, origin) || isBelow(linkPath, target)) return null;
   return around.some((outer) => isBelow(outer, target)) ? null : target;
 }
@@ -118,13 +118,15 @@ async function replaceLink(
   const entry = await read(["ls-tree", "-z", commit, "--", target]);
   const [, mode = "", type = "", id = ""] =
     /^(\d+) (blob|tree) ([0-9a-f]+)\t/.exec(entry.output) ?? [];
-  // A target that is itself a link (mode 120000) is not followed.
+  // Without a type, the commit has no such file or folder. A target that is itself a link (mode
+  // 120000) is not followed.
   if (type === "" || mode === "120000") return null;
   const remaining = {
     filesMax: limits.filesMax - listing.files,
     bytesMax: limits.bytesMax - listing.bytes,
   };
   const reader = new TreeReader(remaining);
+  // `-l` lists the sizes too, and `-r -t` the folders below the target with what they contain.
   const listArgs =
     type === "tree"
       ? ["ls-tree", "-r", "-t", "-l", "-z", id]
@@ -140,8 +142,8 @@ async function replaceLink(
   }
   await write(["update-index", "--add", "--cacheinfo", `${mode},${id},${at}`]);
   await write(["checkout-index", "--force", "--", at]);
-  // The listing names the file by its path in the repository. In the app it is `at` itself, below
-  // which it has the path "".
+  // The listing names the file by its path in the repository. `joined` puts the paths of a listing
+  // below `at`, and the file is `at` itself, so its path is "".
   const smallFiles = result.value.smallFiles.map(() => "");
   return { ...result.value, attributeFiles: [], smallFiles };
 }

@@ -23,7 +23,7 @@ import { PostgresServer } from "./postgres-server.ts";
 
 /** A running embedded server. */
 export type Embedded = {
-  /** The URL of the platform's own database, with the password. Survives restarts of the server. */
+  /** The URL of the platform's own database, with the password. Restarts do not change it. */
   readonly url: Secret;
   /** Process id of the running server, or null. */
   pid(): number | null;
@@ -137,7 +137,8 @@ function serverSettings(options: {
     timezone: "UTC",
     log_timezone: "UTC",
     log_checkpoints: "off",
-    // The platform handles refused statements itself; the server's log would only show row values.
+    // The platform handles refused statements itself. The server does not log them, because its log
+    // would then show the values of rows.
     log_min_messages: "log",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",

@@ -165,8 +165,8 @@ export function readPassword(passwordFile: string): Secret {
 }
 
 /**
- * PostgreSQL insists on owning its files, and its user can change between starts (see
- * postgres-program.ts).
+ * PostgreSQL insists on owning its files, and the user that it runs as can change between starts
+ * (see postgres-program.ts).
  */
 function adoptFiles(path: string, owner: PostgresProgram["owner"]): void {
   if (statSync(path).uid === owner.uid) return;

@@ -1,6 +1,6 @@
 // Cleans up after an earlier run of the embedded server. Ends its process, which still runs if only
 // the platform was killed. Changes its file `postmaster.pid`, since PostgreSQL takes the file for
-// that of a running server if another process has the process id by now.
+// that of a running server if another process has the file's process id by now.
 import { readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { spawnSync } from "node:child_process";
@@ -24,8 +24,8 @@ const fastWaitMs = 15_000;
 const immediateWaitMs = 5_000;
 
 /**
- * No system uses this process id, so PostgreSQL takes the file for a left-over and still checks its
- * shared memory.
+ * No system uses this process id, so PostgreSQL takes the file for a left-over. It still checks
+ * whether the shared memory that the file names is in use.
  */
 const impossiblePid = 2_147_483_647;
 
@@ -42,8 +42,8 @@ export async function clearOrphan(
   // PostgreSQL writes a negative number when it runs without clients (single-user mode).
   const pid = Math.abs(Number.parseInt(lines[0] ?? "", 10));
   if (!(pid > 0)) {
-    // The file is empty or torn: PostgreSQL refuses to start with it, and a running server would
-    // have filled it.
+    // There is no file, or it is empty or torn. No server runs: it would have filled the file.
+    // PostgreSQL refuses to start with an empty or torn file.
     rmSync(pidFile, { force: true });
     return;
   }
@@ -122,9 +122,9 @@ function isServerByCommand(pid: number, dataFolder: string): boolean {
 }
 
 /**
- * Removes the lock of the socket. Its port and its folder are the fourth and the fifth line of the
- * pid file. The lock names the same process, but without shared memory to check: any process with
- * that id, even a zombie, would count as running.
+ * Removes the lock of the socket, whose port and folder are the fourth and the fifth line of the
+ * pid file. The lock names the same process as the pid file, but no shared memory to check: any
+ * process with that id, even a zombie, would count as a running server.
  */
 function removeSocketLock([, , , port, socketFolder]: readonly string[]): void {
   if (!socketFolder || !/^\d+$/.test(port ?? "")) return;

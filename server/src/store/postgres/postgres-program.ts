@@ -65,7 +65,7 @@ const passThroughPrefix = [
   "--inh-caps=+dac_override",
   "--ambient-caps=+dac_override",
   // PostgreSQL asks the kernel whether its programs are executable; without this flag the answer
-  // ignores that right.
+  // ignores `dac_override`.
   "--securebits=+no_setuid_fixup",
   "--",
 ];
@@ -166,6 +166,7 @@ function waysToRun(folder: string): Way[] {
   const asSelf: Way = { name: "as this user", prefix: [], owner: self, spawnAs: {} };
   const plain = self.uid === 0 ? waysOfRoot(folder, self) : [asSelf];
   if (process.platform !== "linux") return plain;
+  // Each way is tried with this prefix first, then without it.
   const diesWithParent = ["setpriv", "--pdeathsig", "INT", "--"];
   return plain.flatMap((way) => [{ ...way, prefix: [...way.prefix, ...diesWithParent] }, way]);
 }
@@ -179,7 +180,7 @@ async function probe(
   environment: Environment,
   target: readonly [folder: string, postgres: string],
 ): Promise<{ major: number } | { complaint: string }> {
-  // Without the right to execute a folder, nobody can enter it.
+  // `test -x` succeeds for a folder that this user may enter.
   const script = 'test -x "$1" || { echo "cannot reach $1" >&2; exit 1; }; exec "$2" --version';
   const [command, ...parameters] = [...way.prefix, "/bin/sh", "-c", script, "sh", ...target];
   const child = spawn(must(command, "a command"), parameters, {

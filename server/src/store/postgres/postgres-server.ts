@@ -12,8 +12,8 @@ import { clearOrphan } from "./postgres-orphan.ts";
 import type { PostgresProgram } from "./postgres-program.ts";
 
 /**
- * Crash recovery reads at most the write-ahead log of one checkpoint interval; minutes mean a
- * broken disk.
+ * How long a start may take. Crash recovery reads at most the write-ahead log of one checkpoint
+ * interval; minutes mean a broken disk.
  */
 const readyWaitMs = 120_000;
 /** The pause between two looks at the server's process or pid file. */
@@ -21,7 +21,10 @@ const pollMs = 5;
 /** How long PostgreSQL's fast shutdown (SIGINT) may take, and then its immediate one (SIGQUIT). */
 const fastWaitMs = 20_000;
 const immediateWaitMs = 5_000;
-/** Processes of a killed server notice its death within moments and release its shared memory. */
+/**
+ * How long a start waits for processes of a killed server. They notice its death within moments,
+ * and release its shared memory.
+ */
 const sharedMemoryWaitMs = 15_000;
 const restartRetry: RetryPolicy = {
   firstMs: 100,
@@ -30,6 +33,7 @@ const restartRetry: RetryPolicy = {
   jitter: 0.2,
   triesMax: untilStop,
 };
+/** A start puts a log file that is larger than this aside. */
 const logFileBytesMax = 1_000_000;
 
 export type PostgresServerOptions = {
@@ -76,7 +80,7 @@ export class PostgresServer {
         return;
       }
       const logTail = readFileSync(logFile, "utf8").slice(offset).trim().slice(-1000);
-      // PostgreSQL says so while processes of a killed server still use its shared memory.
+      // PostgreSQL complains of a block that processes of a killed server still use.
       if (!logTail.includes("shared memory block") || clock.monotonicMs() > deadline) {
         throw new CannotStart(
           `The embedded database does not start; see ${logFile}. It said: ${logTail}`,
@@ -125,6 +129,7 @@ export class PostgresServer {
    */
   async #isReady(child: ChildProcess): Promise<boolean> {
     const { clock, dataFolder } = this.#options;
+    // Without a listener, the error of a program that cannot be run would end the platform.
     child.once("error", () => undefined);
     const deadline = clock.monotonicMs() + readyWaitMs;
     while (clock.monotonicMs() < deadline && !this.#stopping.signal.aborted) {
@@ -176,6 +181,7 @@ export class PostgresServer {
   }
 }
 
+/** Also true when the program could not be run. */
 function hasEnded(child: ChildProcess): boolean {
   return child.pid === undefined || child.exitCode !== null || child.signalCode !== null;
 }
