@@ -20,6 +20,8 @@ const { values, positionals } = parseArgs({
     key: { type: "string", default: "" },
   },
 });
+// What to do is `new-key`, `back-up`, `check` or `restore`. The address is that of the backup, or
+// with `new-key` the path of the new file.
 const [work = "", address = ""] = positionals;
 
 const ending = new AbortController();
@@ -27,14 +29,14 @@ for (const signal of ["SIGINT", "SIGTERM"] as const)
   process.on(signal, () => ending.abort(new CannotStart(`Ended by ${signal}.`)));
 
 try {
-  process.stdout.write(`${JSON.stringify(await done())}\n`);
+  process.stdout.write(`${JSON.stringify(await doWork())}\n`);
 } catch (error) {
   if (!(error instanceof CannotStart || error instanceof ConfigRefused)) throw error;
   process.stderr.write(`${error.message}\n`);
   process.exitCode = 1;
 }
 
-async function done(): Promise<object> {
+async function doWork(): Promise<object> {
   if (work === "new-key") return await makeBackupKey(address);
   const config = readConfig(process.env);
   const tools = { log, clock, signal: ending.signal };

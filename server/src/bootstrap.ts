@@ -113,6 +113,7 @@ async function settlePending(db: Db, files: { file: string; pendingFile: string 
 /** Renames a file that belongs to another database: no other file has its tokens. */
 function keepOldFile(file: string): void {
   const old = readFile(file);
+  // The id comes from a file, so characters that no id has are removed.
   if (old !== null)
     renameSafely(
       file,

@@ -3,16 +3,17 @@ import { isAbsolute } from "node:path";
 import { Secret } from "#lib/secret.ts";
 import type { PlatformSettingName, SettingReader } from "./config-table.ts";
 
-/** How the platform gets certificates; null: it does not. */
+/** How the platform gets certificates. */
 export type AcmeConfig = NonNullable<ReturnType<typeof readAcme>>;
 
 type AcmeReader = SettingReader & {
   readonly url: (name: PlatformSettingName) => string | null;
+  /** Whether the operator agrees to the authority's terms of service. */
   readonly isAgreed: boolean;
   readonly challenge: "http-01" | "tls-alpn-01";
 };
 
-/** An address as the authority takes it; what it finds wrong, it says itself. */
+/** The rough form of a mail address. The authority checks the rest, and says what is wrong. */
 const emailForm = /^[^\s@,]{1,64}@[^\s@,]{1,255}$/;
 
 /** Reads the settings; null: no certificates are requested. */
@@ -40,8 +41,12 @@ export function readAcme({ text, refuse, url, isAgreed, challenge }: AcmeReader)
   }
   return {
     email,
+    // The table has a default for this setting, so the empty text is never used.
     directoryUrl: url("SLIPWAY_ACME_DIRECTORY") ?? "",
-    /** Relative to the working directory of the platform; null: only the usual authorities. */
+    /**
+     * The file with the certificates that the authority's own TLS is checked with, relative to the
+     * working directory of the platform. Null: the usual certificates are used.
+     */
     caFile: text("SLIPWAY_ACME_CA_FILE"),
     challenge,
     dns,
@@ -55,10 +60,10 @@ type DnsConfig = (
   | { readonly by: "cloudflare" | "digitalocean"; readonly token: Secret }
 ) & { readonly servers: readonly string[] };
 
-/** An IPv4 address, or an IPv6 one in brackets if a port follows. */
+/** An IPv4 or IPv6 address, perhaps with a port. An IPv6 address with a port is in brackets. */
 const serverForm = /^(?:[\d.]+|[\da-f:]+|\[[\da-f:]+\])(?::\d{1,5})?$/i;
 
-/** Null: no names are proven by DNS records. */
+/** Reads how names are proven by DNS records; null: they are not. */
 function readDns({ text, refuse }: SettingReader): DnsConfig | null {
   const by = text("SLIPWAY_ACME_DNS");
   const program = text("SLIPWAY_ACME_DNS_HOOK");

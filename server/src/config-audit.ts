@@ -6,7 +6,7 @@ import type { SettingReader } from "./config-table.ts";
 /** The operator's receiver. `key` null: requests to it are not signed. */
 export type AuditForwardConfig = { readonly url: Secret; readonly key: Buffer | null };
 
-/** Reads the settings; null: not configured. */
+/** Reads the settings; null: nothing is forwarded. */
 export function readAuditForward(reader: SettingReader): AuditForwardConfig | null {
   const url = reader.text("SLIPWAY_AUDIT_FORWARD_URL");
   const secret = reader.text("SLIPWAY_AUDIT_FORWARD_SECRET");

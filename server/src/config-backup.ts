@@ -3,7 +3,10 @@
 import { Secret } from "#lib/secret.ts";
 import type { PlatformSettingName, SettingReader } from "./config-table.ts";
 
-/** The settings of backups. `s3` is null when there are no credentials for an object store. */
+/**
+ * The settings of backups. `to` is null when no backups are scheduled, and `s3` when there are no
+ * credentials for an object store.
+ */
 export function readBackup({
   text,
   refuse,
@@ -28,6 +31,7 @@ export function readBackup({
   }
   if (accessKeyId === null || secretAccessKey === null) return { publicKeys, to, s3: null };
   const s3 = {
+    // The table has defaults for these two settings, so the empty texts are never used.
     endpoint: url("SLIPWAY_BACKUP_S3_ENDPOINT") ?? "",
     region: text("SLIPWAY_BACKUP_S3_REGION") ?? "",
     accessKeyId: new Secret(accessKeyId),

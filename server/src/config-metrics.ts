@@ -13,6 +13,7 @@ export type MetricsConfig = {
   readonly token: Secret | null;
 };
 
+/** The highest port of TCP. */
 const portMax = 65_535;
 
 /** Reads the settings; null: metrics are not served. */
@@ -30,6 +31,7 @@ export function readMetrics(reader: SettingReader): MetricsConfig | null {
     const allowed = `an address and a port up to ${portMax}, such as 127.0.0.1:9464 or [::1]:9464`;
     return reader.refuse(`SLIPWAY_METRICS_ADDRESS is "${address}", but must be ${allowed}.`);
   }
+  // These are the characters that a bearer token may have.
   if (token !== null && !/^[A-Za-z0-9\-._~+/=]{16,}$/.test(token)) {
     const allowed = "at least 16 letters, digits and -._~+/=";
     return reader.refuse(`SLIPWAY_METRICS_TOKEN must be ${allowed} (its value is not shown).`);

@@ -4,7 +4,7 @@ import { Secret } from "#lib/secret.ts";
 import type { PeopleSettings, ProviderSettings } from "#people/people-settings.ts";
 import type { PlatformSettingName, SettingReader } from "./config-table.ts";
 
-/** Sign-in settings and the mail server. Null: not configured. */
+/** Sign-in settings and the mail server. `mail` is null when no mail server is configured. */
 export type PeopleConfig = PeopleSettings & {
   readonly mail: { readonly url: Secret; readonly from: string } | null;
 };
@@ -45,7 +45,9 @@ function readOidc(reader: Reader): ProviderSettings | null {
   ] as const;
   const [issuer, clientId, clientSecret] = allOrNone(reader, names);
   if (issuer === undefined || clientId === undefined || clientSecret === undefined) return null;
+  // The name has a default in the table, and the issuer is set, so no empty text is ever used.
   const name = text("SLIPWAY_OIDC_NAME") ?? "";
+  // `url` refuses an issuer that is no URL.
   return {
     url: url("SLIPWAY_OIDC_ISSUER") ?? "",
     clientId,
@@ -58,6 +60,7 @@ function readGithub(reader: Reader): ProviderSettings | null {
   const names = ["SLIPWAY_GITHUB_CLIENT_ID", "SLIPWAY_GITHUB_CLIENT_SECRET"] as const;
   const [clientId, clientSecret] = allOrNone(reader, names);
   if (clientId === undefined || clientSecret === undefined) return null;
+  // The table has a default for this setting, so the empty text is never used.
   const url = reader.url("SLIPWAY_GITHUB_URL") ?? "";
   return { url, clientId, clientSecret: new Secret(clientSecret), name: "GitHub" };
 }

@@ -1,4 +1,5 @@
-// Reads which proxies are before the platform, and how they say whose connections they pass on.
+// Reads which proxies stand in front of the platform, and how they say whose connections they pass
+// on.
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { SettingReader } from "./config-table.ts";
 

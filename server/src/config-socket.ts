@@ -8,7 +8,7 @@ const firstDescriptor = 3;
 type SocketParts = {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly pid: number;
-  /** Throws the message. */
+  /** Throws an error with this message. */
   readonly refuse: (why: string) => never;
 };
 

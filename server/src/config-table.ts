@@ -90,7 +90,7 @@ export const settingTable = {
   SLIPWAY_ACME_DNS_SERVERS: list("").about(
     "Addresses of name servers, with an optional port, that must know a new record before the authority is asked; default: those of its zone.",
   ),
-  // At most two years.
+  // The maximum is two years.
   SLIPWAY_HSTS_SECONDS: integer("0", 0, 63_072_000).about(
     "How long browsers that came over HTTPS use nothing else for that host name (Strict-Transport-Security); 0: they are not told.",
   ),
@@ -355,5 +355,6 @@ export type PlatformSettingName = keyof typeof settingTable;
 export type SettingReader = {
   /** Null: unset. */
   readonly text: (name: PlatformSettingName) => string | null;
+  /** Throws `ConfigRefused` with this message. */
   readonly refuse: (why: string) => never;
 };

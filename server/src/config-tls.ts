@@ -5,12 +5,13 @@ import type { SettingReader } from "./config-table.ts";
 /** The HTTPS port and its certificates. */
 export type TlsConfig = {
   readonly port: number;
-  /** The first pair is for clients that name no host, or one without a pair. */
+  /** The first pair is for clients that name no host, or a host that no pair is for. */
   readonly files: readonly TlsFiles[];
   /** How the platform gets certificates by itself; null: it does not. */
   readonly acme: AcmeConfig | null;
   /** How long browsers are to use only HTTPS for a host; 0: they are not told. */
   readonly hstsSeconds: number;
+  /** Whether plain HTTP of other machines is redirected to HTTPS, or refused except for pages. */
   readonly redirects: boolean;
 };
 
@@ -35,6 +36,7 @@ export function readTls({ list, refuse, publicUrl, ...rest }: TlsReader): TlsCon
       `SLIPWAY_TLS_CERTIFICATE and SLIPWAY_TLS_KEY must name the same number of files, but name ${given}.`,
     );
   }
+  // Both lists have the same length here, so each certificate has a key.
   const pairs = certificates.map((certificateFile, index) => ({
     certificateFile,
     keyFile: keys[index] ?? "",

@@ -106,7 +106,7 @@ export function readConfig(environment: Environment) {
     },
     lineLength: integer("SLIPWAY_LINE_LENGTH"),
     bodyLimitBytes: integer("SLIPWAY_BODY_LIMIT_MB") * 1_000_000,
-    /** This limit and the next one are documented in MiB, all others in MB. */
+    /** This limit and the next one are documented in MiB, all other sizes in MB or GB. */
     asyncBodyBytesMax: integer("SLIPWAY_ASYNC_BODY_LIMIT_MB") * 1_048_576,
     resultBytesMax: integer("SLIPWAY_RESULT_LIMIT_MB") * 1_048_576,
     resultRetentionDays: integer("SLIPWAY_RESULT_RETENTION_DAYS"),
@@ -307,7 +307,10 @@ function parseList(value: string | null): readonly string[] {
     .filter((part) => part !== "");
 }
 
-/** Each is `*`, or a host name with an optional port, in which `*` may stand for a part. */
+/**
+ * Parses names of registries. Each is `*` alone, or a host name with an optional port, in which `*`
+ * may stand for a part of the name.
+ */
 function parseRegistries(value: string | null): readonly string[] {
   const wrong = parseList(value).find(
     (registry) => registry !== "*" && !/^[\w*-]+(?:\.[\w*-]+)*(?::\d{1,5})?$/.test(registry),
@@ -348,7 +351,7 @@ function parseNameServers(value: string | null): readonly string[] {
   });
 }
 
-/** An address and a port. */
+/** An IPv4 address, or an IPv6 address in brackets; then a port. */
 const serverForm = /^(?:([\d.]+)|\[([\da-f:.]+)\]):([1-9]\d{0,4})$/i;
 
 function parseDnsServers(value: string | null): readonly string[] {
@@ -362,7 +365,10 @@ function parseDnsServers(value: string | null): readonly string[] {
   });
 }
 
-/** The setting has an older name, which those who set it years ago still use. Null: unset. */
+/**
+ * The value of SLIPWAY_DOMAIN, or of its older name, which some installations still set. Null:
+ * neither is set.
+ */
 function chosenDomain(text: Read<string | null>): string | null {
   const domain = text("SLIPWAY_DOMAIN");
   const older = text("SLIPWAY_APP_PAGES_HOST");
@@ -375,9 +381,9 @@ function chosenDomain(text: Read<string | null>): string | null {
 }
 
 /**
- * The name below which apps have their host names, without a port. It must not be the dashboard's
- * name or above it, because pages of apps could then set cookies for the dashboard; `localhost` is
- * allowed, because browsers refuse such cookies there.
+ * The name below which apps have their host names, without a port. It must be neither the
+ * dashboard's name nor a name above it, because pages of apps could then set cookies for the
+ * dashboard; `localhost` is allowed, because browsers refuse such cookies there.
  */
 function parseDomain(value: string | null, publicUrl: string | null): string {
   const host = (value ?? "localhost").toLowerCase();
@@ -442,10 +448,10 @@ function announcementsOf(text: Read<string | null>) {
 }
 
 function parseGitUrl(name: PlatformSettingName, value: string): string {
-  const usable =
+  const isTemplate =
     /^(https?|ssh|file):\/\//.test(value) && value.includes("{owner}") && value.includes("{repo}");
   // Refuses a password: text after a colon, before an @, in front of the host.
-  if (usable && !/^\w+:\/\/[^/]*:[^/]*@/.test(value)) return value;
+  if (isTemplate && !/^\w+:\/\/[^/]*:[^/]*@/.test(value)) return value;
   throw new ConfigRefused(
     `${name} must start with http://, https://, ssh:// or file://, contain {owner} and {repo}, and contain no password.`,
   );
@@ -480,7 +486,7 @@ export function toolEnvironmentOf(environment: Environment): Readonly<Record<str
   const waitSeconds = Math.ceil(Number(environment["PIP_DEFAULT_TIMEOUT"]));
   const picked: Record<string, string> = {
     // uv gives up on a failing index sooner than pip, and has its own variable for the timeout, in
-    // whole seconds. The operator's own values for uv, if there are any, replace both below.
+    // whole seconds. If the operator has set either variable, the loop below replaces the value.
     UV_HTTP_RETRIES: "5",
     ...(waitSeconds > 0 ? { UV_HTTP_TIMEOUT: String(waitSeconds) } : {}),
   };

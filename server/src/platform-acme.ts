@@ -1,5 +1,5 @@
-// Opens the certificates that the platform gets by itself, if the settings ask for them: a part of
-// `platform.ts`. Says which names these are.
+// Opens the certificates that the platform gets by itself, if the settings ask for them, and says
+// for which names: a part of `platform.ts`.
 import { CertificateUseCases } from "#acme/certificate-use-cases.ts";
 import type { NameSource } from "#acme/name-source.ts";
 import { openAcme, type OpenedAcme } from "#acme/open.ts";
@@ -25,7 +25,7 @@ type OwnCertificates = Pick<OpenedAcme, "useCases"> & {
   readonly managed: OpenedAcme | null;
 };
 
-/** Throws `CannotStart`. */
+/** Opens the certificates that the platform gets by itself. Throws `CannotStart`. */
 export async function openOwnCertificates(
   config: Settings,
   { routes, domainNames, mail, ...foundation }: Parts,
@@ -37,10 +37,12 @@ export async function openOwnCertificates(
   }
   const { hostname } = new URL(publicUrl);
   const { wildcard } = appHosts;
-  // Only a proof by DNS records covers names that are not there yet.
+  // A certificate for the wildcard also covers apps that do not exist yet, but authorities issue it
+  // only for a proof by DNS records.
   const hasWildcard = tls.acme.dns !== null && wildcard !== null;
   const platform = fixedNames(hasWildcard ? [hostname, wildcard] : [hostname]);
   const apps = hasWildcard || wildcard === null ? [] : [namesOfApps(publicUrl, appHosts, routes)];
+  // The owners of these domains manage their DNS, not the operator.
   const domains: NameSource = {
     zone: "foreign",
     names: () => domainNames.names(),
@@ -54,6 +56,7 @@ export async function openOwnCertificates(
   return { useCases: managed.useCases, managed };
 }
 
+/** Names that stay the same while the platform runs. */
 function fixedNames(names: readonly string[]): NameSource {
   return { zone: "own", names: () => names, onChange: () => () => undefined };
 }

@@ -6,7 +6,10 @@ import { startBackupSchedule, type ScheduledBackups } from "#backups/backup-sche
 import type { Foundation } from "#store/foundation.ts";
 import type { Config } from "./config.ts";
 
-/** Null: there is no schedule. Throws `CannotStart` when the folder's address is not valid. */
+/**
+ * Starts the schedule of backups; null: there is none. Throws `CannotStart` when the folder's
+ * address is not valid.
+ */
 export function openBackups(
   config: Config,
   { lifecycle, log, clock }: Pick<Foundation, "lifecycle" | "log" | "clock">,
@@ -18,13 +21,17 @@ export function openBackups(
     everyHours: backupHours,
     kept: backupsKept,
     dataDir,
+    // With `nice`, the platform and the apps get computing time before the backup does.
     program: ["nice", "-n", "10", process.execPath, ...programWords(), "back-up"] as const,
     environment: programEnvironment(config),
   };
   return startBackupSchedule({ ...schedule, log, clock }, lifecycle);
 }
 
-/** In the package, the program is bundled beside this code. */
+/**
+ * The arguments with which Node runs the program: its source file or, in the package, the bundle
+ * beside this code.
+ */
 function programWords(): readonly string[] {
   const { dirname, filename } = import.meta;
   if (filename.endsWith(".ts")) return [join(dirname, "backup-main.ts")];

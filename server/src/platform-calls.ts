@@ -39,6 +39,7 @@ type Parts = Foundation &
     readonly storeRefusal: () => string | null;
     /** Returns why the app's calls are refused now; null when they are not. */
     readonly refusalOf: (route: AppRoute) => Fault | null;
+    /** Called after each durable step of a run; does nothing except in tests. */
     readonly onStep: (step: RunStep) => void;
     readonly ownerKeyOf: OwnerKeyOf;
   };
@@ -58,7 +59,8 @@ type CallSettings = ProxySettings & RunSettings & SchedulerSettings;
 export async function openCalls(settings: CallSettings, parts: Parts) {
   const { notifications, clock, log, lifecycle, tokens, routes, driver } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
-  // `scheduler` and `runs` are set below. What refers to them is called only when calls arrive.
+  // `scheduler` and `runs` are set below. The functions that refer to them are called only when
+  // calls arrive.
   const records = openCallRecords(parts, (call) => scheduler.brokeOff(call));
   const view = new ReplicaView();
   const proxy = openProxy(settings, {

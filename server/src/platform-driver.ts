@@ -35,6 +35,7 @@ export async function openChosenDriver(
   const driver = await chooseDriver(settings, { log, usedBefore: () => driverOfApps(db) });
   const opened = await openDriver(driver, settings, foundation);
   keepDriver(settings.paths.driverFile, driver);
+  // `false`: the folders are measured with the platform's own rights.
   const disk = opened.disk ?? (await openDisk(settings, false, foundation));
   return { ...opened, disk };
 }

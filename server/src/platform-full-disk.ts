@@ -16,7 +16,7 @@ import { dataPaths } from "./config.ts";
 const neededBytes = 100_000_000;
 
 /**
- * Releases the disk space that an earlier process reserved, if the start may need it. It is
+ * Releases the disk space that an earlier process reserved, if the start may need it. The space is
  * reserved again later, also by a platform that is already running in the folder.
  */
 export async function releaseReserve(dataDir: string): Promise<void> {

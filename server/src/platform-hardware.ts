@@ -19,7 +19,7 @@ type PlatformAnswer = z.infer<typeof platformAnswer>;
 
 type Store = Pick<Foundation, "db" | "clock">;
 
-/** How many tables are shown, the largest ones. */
+/** The maximum number of tables that are shown. The largest tables are chosen. */
 const tablesMax = 10;
 
 /** Functions that return the answers, from current data. */
@@ -30,7 +30,7 @@ export function hardwareParts(
 ) {
   const since = new Date(clock.now()).toISOString();
   const bytesAtStart = readDatabaseBytes(db);
-  // A failure is reported when the answer awaits it.
+  // If this read fails, the answer for operators, which awaits it, reports the failure.
   bytesAtStart.catch(() => undefined);
   return {
     hardware: () => hardwareOf(driver.pools.all, priceOf),
@@ -72,7 +72,7 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
         maxCpu: cores,
         maxMemoryGb: memoryGb,
         maxGpuCount: Math.min(gpus.usable, appFields.gpuCount.max),
-        // 0: it has no GPUs, or their memory is unknown.
+        // 0 becomes null: the pool has no such GPUs, or their memory is unknown.
         gpuMemoryGb: gpus.memoryGb || null,
         price: priceOf({ compute, provider, region }),
       };
@@ -89,7 +89,7 @@ async function poolsOf(driver: Pick<Driver, "pools">, db: Db): Promise<PlatformA
     claims.map(([replicaId]) => replicaId),
   );
   return driver.pools.free.map((freePool) => {
-    // Both are in thousandths, of a core and of a GB.
+    // `cores` and `memory` are what is free, in thousandths of a core and of a GB.
     const { pool, cores, memory } = freePool;
     const poolClaims = claims.filter(([, claim]) => claim.pool === pool.name);
     return {
@@ -113,7 +113,10 @@ async function poolsOf(driver: Pick<Driver, "pools">, db: Db): Promise<PlatformA
   });
 }
 
-/** Each app once, with the most replicas first. A replica of a deleted app has no owner. */
+/**
+ * Each app once: first the app with the most replicas, and apps with the same number by name. A
+ * replica of a deleted app has no owner.
+ */
 function appsOf(
   owners: readonly (AppOfReplica | undefined)[],
 ): PlatformAnswer["pools"][number]["apps"] {
@@ -122,6 +125,7 @@ function appsOf(
     ({ appId }) => appId,
   );
   const apps: (AppOfReplica & { readonly replicas: number })[] = [];
+  // A group has one owner for each replica of its app, and at least one.
   for (const [owner, ...others] of byApp.values()) {
     if (owner !== undefined) apps.push({ ...owner, replicas: 1 + others.length });
   }

@@ -38,8 +38,9 @@ export class Health {
   }
 
   /**
-   * Startup is complete: the platform is alive from now on, until it stops. Where connections can
-   * wait it stays so: calls go on, and then wait for the next platform.
+   * Startup is complete: the platform is alive from now on, until it begins to close. If `canWait`
+   * returns true then, it stays alive, because connections still come in, or wait for the next
+   * platform.
    */
   serve(lifecycle: Lifecycle, canWait: () => boolean): void {
     lifecycle.onClose("health", () => {

@@ -19,12 +19,14 @@ type HoldParts = {
 
 /** How long a client may take to finish opening a connection that it began before the hold. */
 const openingMs = 2_000;
+/** How often the connections that are being opened are counted. */
 const lookMs = 20;
 
 /**
- * Ends the hold of the platform before this one, whose connections come in from now on. Returns a
- * function that begins one for the ports that it is given; from when it resolves, none of them gets
- * a new connection. Throws `CannotStart` when the firewall cannot be set.
+ * Ends the hold that the previous platform began, so that held connections reach this one. Returns
+ * a function that begins a hold for the given ports: once the function has resolved, these ports
+ * get no new connections, unless the rules cannot be set then, which is logged. Throws
+ * `CannotStart` when rules of the firewall cannot be set now.
  */
 export async function openHold(
   parts: HoldParts,
@@ -53,16 +55,20 @@ async function hold(
     await clock.sleep(lookMs);
 }
 
+/** Returns why the rules could not be set; null: they are set. */
 function setRules(rules: string): Promise<string | null> {
   return runMachineTool(["nft", "-f", "-"], { input: rules });
 }
 
-/** Deletes the table, whether or not it is there. */
+/** The commands that delete the table. A table that is not there is added first. */
 function withoutTable(table: string): string {
   return `add table inet ${table}\ndelete table inet ${table}\n`;
 }
 
-/** The first packet of a connection is the one that has SYN without ACK. */
+/**
+ * The commands that replace the table by one that drops the first packets of connections: those
+ * that have SYN without ACK. The priority makes this chain run before the usual filters.
+ */
 function holdRules(table: string, ports: readonly number[], holdSeconds: number): string {
   const held = ports.map((port) => `${port} timeout ${holdSeconds}s`).join(", ");
   return `${withoutTable(table)}table inet ${table} {

@@ -42,7 +42,7 @@ type Parts = Foundation & {
   readonly urls: () => Urls;
   /** Called once, after the apps are opened. */
   readonly openDriver: () => Promise<ChosenDriver>;
-  /** Called when an artifact may be no longer used. */
+  /** Called when an artifact may have become unused. */
   readonly onUnused: () => void;
   readonly onStep: OnStep;
 };
@@ -73,7 +73,7 @@ export async function openManagement(settings: Settings, parts: Parts) {
     receiver,
     personChanged: identity.personChanged,
     onRemoved: onUnused,
-    // These two are called only after `opened` below is set.
+    // The next two functions are called only after `opened` below is set.
     whyNever: (wish, advised) => whyNeverHere(opened.driver, wish, advised),
     isThere: (artifact) => isThereHere(opened.builder, artifact),
   });

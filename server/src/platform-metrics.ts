@@ -40,7 +40,7 @@ export type MeasuredParts = {
   readonly replicaUses: () => Promise<ReplicaUses>;
   readonly counts: DatabaseCounts;
   readonly health: Health;
-  /** Null: none are scheduled. */
+  /** Null: no backups are scheduled. */
   readonly backups: ScheduledBackups | null;
   /** Null: there is no HTTPS port. */
   readonly certificates: Pick<Certificates, "endsAtMs"> | null;

@@ -15,7 +15,10 @@ import { sealedColumn, type SealedColumn } from "#store/sealed-store.ts";
 import { deliverySecretContext } from "#webhooks/delivery.ts";
 import { projectSecretContext } from "#webhooks/project-secrets.ts";
 
-/** Each has its table, its name, the columns that its context needs, and the context. */
+/**
+ * Each element gives the table, the sealed column, the columns that its context is made of, and the
+ * function that makes the context. A text can be opened only with the context it was sealed with.
+ */
 export const sealedColumns: readonly SealedColumn[] = [
   sealedColumn("signing_keys", "private_key_sealed", ["id"], ({ id }) => signingKeyContext(id)),
   sealedColumn("signing_keys", "withdrawn_public_sealed", ["id"], ({ id }) =>

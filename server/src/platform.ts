@@ -59,7 +59,7 @@ export type Platform = {
 
 const clock = steadyClock;
 
-/** The extra time to notice that runs have ended, after the time for them. */
+/** The drain of runs may take this much longer than the runs, to notice that they have ended. */
 const runsDrainMs = 10_000;
 
 /**
@@ -98,8 +98,8 @@ async function assemble(
   const { lost, counts, ...foundation } = await openStore(settings, storeParts);
   const { db, lifecycle, log } = foundation;
   const ownUrls = new OwnUrls();
-  // The API answers before the queue is open. What becomes unused until then, the queue finds when
-  // it starts, since it checks everything.
+  // The API answers before the queue is open. When the queue starts, it checks all artifacts, so it
+  // also finds those that became unused before.
   let queue: BuildQueue | null = null;
   const management = await openManagement(settings, {
     ...foundation,
@@ -274,13 +274,16 @@ async function listen(config: Config, listenParts: ListenParts): ReturnType<type
       },
     },
   });
-  // Live logs would keep the listener open until their builds end.
+  // Live logs are ended, since they would keep the listener open until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
   ownUrls.urls = urlsOf(config, opened.port);
   return opened;
 }
 
-/** A platform that listens on all addresses is reachable at least from this machine. */
+/**
+ * The URL of the platform on its own machine. If the platform listens on all addresses, the
+ * loopback address is one of them.
+ */
 function localUrlOf({ host }: Config, port: number): string {
   if (host === "0.0.0.0" || host === "::") return `http://127.0.0.1:${port}`;
   // A host with a colon is an IPv6 address, which needs brackets in a URL.

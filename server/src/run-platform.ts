@@ -52,7 +52,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   const signalled = firstSignal();
   let platform: Platform;
   try {
-    if (hasPredecessor(config.inheritedSocket) && !(await isTurnHere(signalled))) return 0;
+    if (hasPredecessor(config.inheritedSocket) && !(await waitForTurn(signalled))) return 0;
     platform = await startPlatform(config, log);
   } catch (error) {
     if (error instanceof CannotStart) process.stderr.write(`${error.message}\n`);
@@ -64,8 +64,8 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   const lost = platform.lost.then((message) => ({ message }));
   const { listener } = platform;
   const { successorFile: file } = dataPaths(config.dataDir);
-  // Another platform, which was asked for with SIGUSR2, shares the socket and waits for the end of
-  // this one.
+  // This resolves when another platform, which was requested with SIGUSR2, shares the socket and
+  // waits for this one to end.
   const succeeded = handOver({ file, server: listener.server, log }).then(() => {
     listener.isShared = true;
     return "SIGUSR2" as const;
@@ -87,7 +87,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
 const predecessorMs = 25 * 3_600_000;
 
 /** Waits until the platform that has started this one has ended; false: a signal came first. */
-async function isTurnHere(signalled: Promise<unknown>): Promise<boolean> {
+async function waitForTurn(signalled: Promise<unknown>): Promise<boolean> {
   const hasEnded = predecessorEnds().then(() => true);
   const isStopped = signalled.then(() => false);
   return await withDeadline(systemClock, predecessorMs, Promise.race([hasEnded, isStopped]));
@@ -109,7 +109,8 @@ function nextSteps({ dataDir }: Config, { baseUrl }: Platform): string {
 
 /**
  * Lowers the out-of-memory score before the database starts, which inherits it; only root may lower
- * it. Apps and builds raise their own scores.
+ * a score. -1000 would forbid the kernel to kill the platform at all; with -500 the kernel kills
+ * others first. Apps and builds raise their own scores.
  */
 function protectFromMemoryKills(): void {
   try {
@@ -145,8 +146,8 @@ async function stop(platform: Platform, log: Log): Promise<number> {
 const sameSignalMs = 5_000;
 
 /**
- * Resolves with the first SIGTERM or SIGINT. A second one, from a person who does not want to wait,
- * ends the process at once.
+ * Resolves with the first SIGTERM or SIGINT. A second one after `sameSignalMs`, from a person who
+ * does not want to wait, ends the process at once.
  */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {

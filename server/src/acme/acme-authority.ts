@@ -1,5 +1,6 @@
 // The real authority: an account there, and the steps of an order. The library acme-client speaks
-// the protocol; what must survive a restart is stored by the callers, and by `Account`.
+// the protocol. What must survive a restart of the platform is stored: the account here, orders and
+// certificates by the callers.
 import acme, { type Authorization, type Client, type Order } from "acme-client";
 import { errorMessage } from "#lib/error-message.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -20,9 +21,9 @@ export type AcmeSettings = {
   readonly directoryUrl: string;
   /** The address that the authority may write to about the account. */
   readonly email: string;
-  /** Ties the account to one that the authority knows already; null: it asks for none. */
+  /** Ties the account to one that the authority knows already; null: it asks for no such tie. */
   readonly externalAccount: { readonly keyId: string; readonly hmacKey: Secret } | null;
-  /** Authorities of TLS that are trusted instead of the usual ones, in PEM; null: none. */
+  /** Authorities that TLS trusts instead of the usual ones, in PEM; null: the usual ones. */
   readonly trusted: string | null;
 };
 
@@ -30,9 +31,11 @@ type Parts = Pick<Foundation, "db" | "sealer" | "clock" | "log">;
 
 type Challenge = Authorization["challenges"][number];
 
-/** How often, and for how long at most, the authority is asked whether it has done its part. */
+/** The wait before the authority is asked a second time whether it has done its part. */
 const pollFirstMs = 1_000;
+/** The wait before each further time. */
 const pollMs = 5_000;
+/** How often the authority is asked. With these waits, that takes three minutes at most. */
 const pollsMax = 36;
 
 /** The context with which the key of an account is sealed. */
@@ -55,6 +58,7 @@ export class AcmeAuthority implements Authority {
   async issue(wish: CertificateOrder): Promise<string> {
     const { name, key, prover, signal } = wish;
     const client = await this.#client();
+    // An earlier order may have any of the states, so each step is skipped if it is done already.
     const order = await this.#order(client, wish);
     if (order.status === "pending") {
       for (const authorization of await client.getAuthorizations(order))
@@ -126,6 +130,7 @@ export class AcmeAuthority implements Authority {
       await prover.show(proof, signal);
       await client.completeChallenge(challenge);
       const judged = await this.#poll(signal, async () => {
+        // The library reads only this member of the order.
         const [current] = await client.getAuthorizations({
           authorizations: [authorization.url],
         } as Order);
@@ -137,7 +142,7 @@ export class AcmeAuthority implements Authority {
     }
   }
 
-  /** What stays of a proof does no harm, and must not spoil an order that is proven. */
+  /** Takes the proof away. A proof that stays does no harm, so a failure must not end the order. */
   async #hide(prover: Prover, proof: Proof): Promise<void> {
     try {
       await prover.hide(proof);
@@ -147,6 +152,7 @@ export class AcmeAuthority implements Authority {
     }
   }
 
+  /** Asks until the answer is not null. Throws `AuthorityError` when `pollsMax` is reached. */
   async #poll<Answer>(signal: AbortSignal, ask: () => Promise<Answer | null>): Promise<Answer> {
     const { clock } = this.#parts;
     for (let asked = 0; asked < pollsMax; asked++) {
@@ -158,7 +164,9 @@ export class AcmeAuthority implements Authority {
     throw new AuthorityError("the authority has not come to an end within three minutes");
   }
 
-  /** The account, which is made once; a failure is tried again with the next order. */
+  /**
+   * The client of the account, which is opened once. After a failure, the next order tries again.
+   */
   #client(): Promise<Client> {
     this.#account ??= this.#openAccount().catch((error: unknown) => {
       this.#account = null;
@@ -181,7 +189,8 @@ export class AcmeAuthority implements Authority {
       key_sealed: row?.key_sealed ?? sealer.seal(key, context),
       account_url: row?.account_url ?? null,
     };
-    // Stored before the authority knows of it: a key that is lost would leave an account behind.
+    // The key is stored before the authority knows of it: if the key were lost, nobody could use
+    // the account that the authority has.
     if (row === undefined) await store.putAccount(db, { ...kept, email: null });
     const binding =
       externalAccount === null
@@ -198,6 +207,7 @@ export class AcmeAuthority implements Authority {
       ...(kept.account_url === null ? {} : { accountUrl: kept.account_url }),
       ...binding,
     });
+    // Makes the account if there is no row or no URL, and otherwise changes its address.
     if (row?.account_url === null || row?.email !== email) {
       await client.createAccount({ termsOfServiceAgreed: true, contact: [`mailto:${email}`] });
       await store.putAccount(db, { ...kept, account_url: client.getAccountUrl(), email });
@@ -212,9 +222,13 @@ type ProofWork = {
   readonly signal: AbortSignal;
 };
 
-/** Null: the authority does not know the order any more. */
+/**
+ * The order at the URL; null: the authority refuses it, since it does not know the order any more.
+ * A refusal for too many requests says nothing about the order.
+ */
 async function earlierOrder(client: Client, url: string): Promise<Order | null> {
   try {
+    // The library reads only this member of the order.
     return await client.getOrder({ url } as Order);
   } catch (error) {
     if (error instanceof AuthorityError && error.type !== null && error.type !== "rateLimited")

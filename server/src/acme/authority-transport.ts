@@ -1,13 +1,15 @@
 // Sends the requests of the library acme-client, in place of its own transport, which waits for as
-// long as an authority asks it to and loses the reasons of errors. What is no success becomes an
-// `AuthorityError`.
+// long as an authority asks it to and loses the reasons of errors. A request without success
+// becomes an `AuthorityError`.
 import acme from "acme-client";
 import { oneLine } from "#lib/one-line.ts";
 import { retryAfterMs } from "#lib/retry-after.ts";
 import { AuthorityError } from "./authority.ts";
 import { requestServer, type ServerRequestOptions, type ServerAnswer } from "./server-request.ts";
 
+/** The maximum length of a reason, in characters. */
 const reasonLengthMax = 500;
+/** The beginning of the types of errors (RFC 8555). */
 const typePrefix = "urn:ietf:params:acme:error:";
 
 /** The part of a request of the library that this file reads. */
@@ -18,7 +20,10 @@ type LibraryRequest = {
   readonly data?: unknown;
 };
 
-/** Makes the library send its requests here. It has one transport for the whole process. */
+/**
+ * Makes the library send its requests through this file. The library has one transport for the
+ * whole process.
+ */
 export function useTransport(options: ServerRequestOptions): void {
   acme.axios.defaults.adapter = async (config) => {
     const { url = "", method = "get", headers: given, data: body } = config as LibraryRequest;
@@ -46,7 +51,7 @@ function dataOf({ text, headers }: ServerAnswer): unknown {
   }
 }
 
-/** Throws for every problem, except for the one that the library repeats its request after. */
+/** Throws for every problem except `badNonce`, after which the library repeats its request. */
 function refuseProblems({ status, headers }: ServerAnswer, data: unknown, nowMs: number): void {
   if (status < 400) return;
   const { type, detail } = problemOf(data);

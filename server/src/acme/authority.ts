@@ -25,7 +25,7 @@ export type CertificateOrder = {
   readonly name: string;
   /** The key of the certificate, in PEM. */
   readonly key: string;
-  /** The order that was made before; null: a new one is made. */
+  /** The URL of the order that was made before; null: a new order is made. */
   readonly url: string | null;
   /** Called with the URL of a new order, before anything is proven. */
   readonly onOrder: (url: string) => Promise<void>;

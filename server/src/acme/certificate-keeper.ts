@@ -18,8 +18,9 @@ type Texts = { readonly certificate: string; readonly key: string };
 
 /** Who uses the certificates. */
 type User = {
+  /** Gets a certificate, or null when the name has none any more. */
   take(name: string, texts: Texts | null): void;
-  /** Whether there is another certificate for the name. */
+  /** Whether the user has a certificate for the name from elsewhere, so that none is requested. */
   isGiven(name: string): boolean;
 };
 
@@ -40,12 +41,13 @@ const atOnceMax = 4;
 /** The maximum number of names with certificates; further names get none. */
 const namesMax = 2_000;
 /**
- * How long a turn begins orders. What is still due then waits for the next turn, behind what has
- * become more urgent: apps may have many names whose orders are slow to fail.
+ * How long a turn may begin orders. Names that are still due then wait for the next turn, behind
+ * names that have become more urgent: apps may have many names whose orders are slow to fail.
  */
 const beginMs = 300_000;
 /** How long an order may take, with the wait until a DNS record is seen. */
 const orderMs = 900_000;
+/** The maximum length of a stored reason, in characters. */
 const reasonLengthMax = 1_000;
 
 /** The context with which the key of a certificate is sealed. */
@@ -61,11 +63,12 @@ export function orderKeyContext(name: string): string {
 /** The certificates of all names. Call `load` once, then `turn` again and again. */
 export class CertificateKeeper {
   readonly #options: KeeperOptions;
+  /** The certificates that the users have now, by name. */
   readonly #held = new Map<string, Texts>();
   readonly #users: User[] = [];
   /**
-   * No first certificate of the platform's own zone is requested before: the authority has said
-   * that there were too many.
+   * Until then, no first certificate for a name of the platform's own zone is requested, because
+   * the authority has said that there were too many.
    */
   #pausedUntilMs = 0;
   /** Failed tries since the start of the process. */
@@ -88,7 +91,7 @@ export class CertificateKeeper {
       this.#hold(row);
   }
 
-  /** Requests what is due, a few at once. */
+  /** Requests the certificates that are due, a few at once. */
   async turn(signal: AbortSignal): Promise<void> {
     const { db, clock } = this.#options;
     const wanted = await this.#wanted();
@@ -103,6 +106,7 @@ export class CertificateKeeper {
     await this.#forget(names);
     const due = all.filter((row) => row.next_try_at.getTime() <= clock.now()).toSorted(byUrgency);
     const beginUntilMs = clock.now() + beginMs;
+    // All names that are due may wait for their turn.
     const gate = new Gate({ max: atOnceMax, waitingMax: namesMax });
     await Promise.all(
       due.map((row) =>
@@ -117,7 +121,7 @@ export class CertificateKeeper {
     await this.#warn(wanted);
   }
 
-  /** Removes what nobody needs any more. */
+  /** Removes the certificates that are not needed any more. */
   async #forget(wanted: readonly string[]): Promise<void> {
     const { db, clock } = this.#options;
     const removed = await store.removeUnwanted(db, wanted, new Date(clock.now()));
@@ -151,14 +155,17 @@ export class CertificateKeeper {
     for (const source of sources) {
       const { zone } = source;
       for (const name of await source.names()) {
-        const isKnown = wanted.has(name) || this.#users.some((user) => user.isGiven(name));
-        if (!isKnown && wanted.size < namesMax) wanted.set(name, { zone, prover: proverFor(zone) });
+        const isTaken = wanted.has(name) || this.#users.some((user) => user.isGiven(name));
+        if (!isTaken && wanted.size < namesMax) wanted.set(name, { zone, prover: proverFor(zone) });
       }
     }
     return wanted;
   }
 
-  /** Renewals and revocations go on, and so do domains of apps, each of which waits for itself. */
+  /**
+   * Whether the name must wait for the end of the pause. Renewals and revocations go on, and so do
+   * the domains of apps, each of which has its own time to wait.
+   */
   #isPaused({ chain }: store.CertificateRow, { zone }: Need): boolean {
     const isNew = zone === "own" && chain === null;
     return isNew && this.#options.clock.now() < this.#pausedUntilMs;
@@ -229,7 +236,7 @@ export class CertificateKeeper {
     const wait = { failures: row.failures + 1, isRateLimited, retryAfterMs };
     const waitMs = nextTryMs(wait, clock.random());
     const nextTryAt = new Date(clock.now() + waitMs);
-    // An app's owner can use up what the authority allows for their own domain.
+    // A domain of an app pauses nothing: its owner can use up what the authority allows for it.
     if (isRateLimited && zone === "own") this.#pausedUntilMs = nextTryAt.getTime();
     const shown = reason.slice(0, reasonLengthMax);
     await store.storeFailure(db, name, { reason: shown, nextTryAt });
@@ -251,7 +258,10 @@ export class CertificateKeeper {
   }
 }
 
-/** Certificates that end soon come first, then names that have none, oldest wish first. */
+/**
+ * First the certificate that ends first. Names without a certificate come last, and among them
+ * first the name that has been due for longer.
+ */
 function byUrgency(one: store.CertificateRow, other: store.CertificateRow): number {
   const endOf = ({ ends_at: endsAt }: store.CertificateRow): number =>
     endsAt?.getTime() ?? Number.MAX_SAFE_INTEGER;
@@ -264,6 +274,7 @@ function checked(
   { name, key }: { readonly name: string; readonly key: string },
 ): { readonly beginsAtMs: number; readonly endsAtMs: number } {
   const leaf = new X509Certificate(chain);
+  // A wildcard is checked with a name that it covers.
   const example = name.replace(/^\*/, "any");
   if (leaf.checkHost(example) === undefined || !leaf.checkPrivateKey(createPrivateKey(key)))
     throw new AuthorityError("the authority has issued a certificate for another name or key");

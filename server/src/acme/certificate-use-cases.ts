@@ -7,7 +7,7 @@ import * as store from "./acme-store.ts";
 import type { RevocationReason } from "./authority.ts";
 
 type Parts = Pick<Foundation, "db" | "clock"> & {
-  /** Has the certificates looked at now. */
+  /** Makes the keeper check now which certificates are due. */
   readonly nudge: () => void;
 };
 
@@ -33,13 +33,13 @@ export class CertificateUseCases {
     this.#parts = parts;
   }
 
-  /** All certificates, by name; where none are requested, those of an earlier start. */
+  /** All certificates, by name. If this platform requests none, they are from an earlier start. */
   async list(): Promise<ListedCertificate[]> {
     const { db, clock } = this.#parts;
     return (await store.listCertificates(db, listMax)).map((row) => listed(row, clock.now()));
   }
 
-  /** Has a certificate requested at once, whatever is left of the one that there is. */
+  /** Has a certificate requested at once, however long the present one is still valid. */
   renew(name: string, by: By): Promise<ListedCertificate> {
     return this.#request(name, { action: "certificate.renew", revocation: null, by });
   }
@@ -53,10 +53,11 @@ export class CertificateUseCases {
     const { db, clock, nudge } = this.#parts;
     const row = await db.transaction().execute(async (tx) => {
       const now = new Date(clock.now());
-      const isKnown = await store.requestNow(tx, name, { now, revocation });
+      const isRequested = await store.requestNow(tx, name, { now, revocation });
       const changed = await store.certificateOf(tx, name);
       if (changed === undefined) throw unknownName(name);
-      if (!isKnown) throw new Fault("conflict", `There is no certificate for ${name} to revoke.`);
+      if (!isRequested)
+        throw new Fault("conflict", `There is no certificate for ${name} to revoke.`);
       await record(tx, {
         projectId: null,
         action,

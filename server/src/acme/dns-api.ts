@@ -8,7 +8,7 @@ import { zonesOf } from "./dns-records.ts";
 import { requestServer } from "./server-request.ts";
 
 export type DnsApiOptions = {
-  /** The address of the interface, without a slash at its end; tests give another one. */
+  /** The address of the interface, without a slash at its end. Only tests set it. */
   readonly url?: string;
   readonly token: Secret;
   readonly clock: Clock;
@@ -16,6 +16,7 @@ export type DnsApiOptions = {
 
 type Answer = { readonly status: number; readonly data: unknown };
 
+/** How many characters of an answer are shown in the reason of a failure. */
 const reasonLengthMax = 300;
 
 /** The interface of one provider. */
@@ -51,7 +52,10 @@ export class DnsApi {
     return { status, data: parsed(text) };
   }
 
-  /** The first that `find` gives for a zone that may hold the name. */
+  /**
+   * Calls `find` with each zone that may hold the name, the longest first, and returns the first
+   * result that is not null. Throws `AuthorityError` when there is none.
+   */
   async zoneOf<Zone>(name: string, find: (zone: string) => Promise<Zone | null>): Promise<Zone> {
     for (const zone of zonesOf(name)) {
       const found = await find(zone);
@@ -63,6 +67,7 @@ export class DnsApi {
   }
 }
 
+/** The value of a JSON text; null: the text is no JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;

@@ -16,6 +16,7 @@ export class CloudflareRecords implements TxtRecords {
   }
 
   async add({ name, value }: TxtRecord): Promise<void> {
+    // Cloudflare keeps the text of a TXT record in quotes.
     const body = { type: "TXT", name, content: `"${value}"`, ttl };
     await this.#api.send("POST", `${await this.#recordsOf(name)}`, body);
   }

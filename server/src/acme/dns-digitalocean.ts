@@ -20,7 +20,7 @@ export class DigitalOceanRecords implements TxtRecords {
 
   async add({ name, value }: TxtRecord): Promise<void> {
     const zone = await this.#zoneOf(name);
-    // Names of records are below their domain.
+    // In a new record, the name is without the domain.
     const label = name.slice(0, -(zone.length + 1));
     const body = { type: "TXT", name: label, data: value, ttl };
     await this.#api.send("POST", `/domains/${zone}/records`, body);
@@ -28,6 +28,7 @@ export class DigitalOceanRecords implements TxtRecords {
 
   async remove({ name, value }: TxtRecord): Promise<void> {
     const path = `/domains/${await this.#zoneOf(name)}/records`;
+    // In a query, the name is complete. 200 is the longest page.
     const query = new URLSearchParams({ type: "TXT", name, per_page: "200" });
     const { data } = await this.#api.send("GET", `${path}?${query.toString()}`);
     for (const record of (data as Listed)?.domain_records ?? [])

@@ -1,5 +1,5 @@
 // Changes records in DNS by a program of the operator, which learns from its environment what to
-// do. It gets none of the platform's settings and secrets.
+// do. The program gets none of the platform's settings and secrets.
 import { runCommand } from "#lib/command.ts";
 import type { Clock } from "#lib/clock.ts";
 import { oneLine } from "#lib/one-line.ts";
@@ -31,7 +31,7 @@ export class DnsHook implements TxtRecords {
     return this.#run("present", record, signal);
   }
 
-  /** Also runs when the order was given up: the record must not stay. */
+  /** Also runs the program after the order was given up, since the record must not stay. */
   remove(record: TxtRecord): Promise<void> {
     return this.#run("cleanup", record, new AbortController().signal);
   }

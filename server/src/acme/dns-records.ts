@@ -1,10 +1,10 @@
-// Proves names by records in DNS (DNS-01), which also proves wildcards. Who can change the records
-// is behind `TxtRecords`; here is the wait until the authority can see them.
+// Proves names by records in DNS (DNS-01), which also proves wildcards. `TxtRecords` changes the
+// records; this file waits until the authority can see them.
 import { Resolver } from "node:dns/promises";
 import type { Clock } from "#lib/clock.ts";
 import { AuthorityError, type Proof, type Prover } from "./authority.ts";
 
-/** A record of the kind TXT; the name is whole, without a dot at its end. */
+/** A record of the kind TXT. The name is complete, without a dot at its end. */
 export type TxtRecord = { readonly name: string; readonly value: string };
 
 /** Changes records of kind TXT; others of the same name stay. Rejects with `AuthorityError`. */
@@ -21,8 +21,9 @@ export type DnsProverOptions = {
   readonly clock: Clock;
 };
 
-/** How often a record is looked for, and how long at most. */
+/** How long the wait between two looks for a record is. */
 const lookEveryMs = 2_000;
+/** The maximum number of looks for a record. */
 const looksMax = 300;
 /** A name server that does not answer within this time has not got the record yet. */
 const answerMs = 5_000;
@@ -55,6 +56,7 @@ function recordOf({ name, answer }: Proof): TxtRecord {
 /** The zones that may hold the name, the longest first. */
 export function zonesOf(name: string): string[] {
   const labels = name.split(".");
+  // The last part alone, such as `org`, is not a zone of an operator.
   return labels.slice(0, -1).map((_, index) => labels.slice(index).join("."));
 }
 

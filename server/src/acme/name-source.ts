@@ -1,7 +1,7 @@
 // Where the names come from that get certificates. Whoever gives a name vouches that it belongs to
 // the platform or to an app: no certificate is ever requested for a name that nobody has proven.
 
-/** A source of names; each is a host name, or `*.` and the name above. */
+/** A source of names. Each is a host name, or a wildcard: `*.` and the name above it. */
 export interface NameSource {
   /** How the names may be proven. `own`: also by DNS records, if the settings say how. */
   readonly zone: "own" | "foreign";

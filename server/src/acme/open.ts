@@ -47,10 +47,10 @@ export type OpenedAcme = {
   readonly serve: CertificateKeeper["serve"];
 };
 
-/** How often it is looked which certificates are due. */
+/** How often the keeper checks which certificates are due. */
 const intervalMs = 60_000;
 
-/** Reads the stored certificates; orders begin with the platform. */
+/** Opens the area, and reads the stored certificates. Orders begin with `lifecycle.start()`. */
 export async function openAcme(
   { caFile, challenge, dns, toolEnvironment, ...settings }: OpenAcmeSettings,
   { sources, mail, ...foundation }: Parts,

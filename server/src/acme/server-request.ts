@@ -1,5 +1,5 @@
-// One request to an authority or to a provider of DNS, and its whole answer. Both are named by the
-// operator's settings, so that their addresses need no check.
+// One request to an authority or to a provider of DNS, and its whole answer. The operator's
+// settings name both servers, so their addresses need no check.
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Clock } from "#lib/clock.ts";
@@ -21,16 +21,16 @@ export type ServerAnswer = {
 
 export type ServerRequestOptions = {
   readonly clock: Clock;
-  /** Authorities of TLS that are trusted instead of the usual ones, in PEM; null: those. */
+  /** Authorities that TLS trusts instead of the usual ones, in PEM; null: the usual ones. */
   readonly trusted: string | null;
 };
 
 /** How long an answer may take. */
 const answerMs = 30_000;
-/** A chain of certificates, or a list of records, has a few kilobytes. */
+/** The maximum size of an answer. A chain of certificates or a list of records is far smaller. */
 const answerBytesMax = 1_000_000;
 
-/** Rejects with `AuthorityError` when there is no whole answer in time. */
+/** Sends the request. Rejects with `AuthorityError` when no whole answer arrives in time. */
 export async function requestServer(
   { url, method, headers, body }: ServerRequest,
   { clock, trusted }: ServerRequestOptions,

@@ -18,7 +18,7 @@ export class Proofs {
     return this.#answers.get(url.slice(path.length)) ?? null;
   }
 
-  /** The certificate that proves the name; null: it is not proven that way now. */
+  /** The certificate that proves the name; null: no such proof of it is shown now. */
   tlsAnswer(name: string): SecureContext | null {
     return this.#contexts.get(name.toLowerCase()) ?? null;
   }

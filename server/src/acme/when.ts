@@ -1,4 +1,4 @@
-// Decides when a certificate is requested again. Pure.
+// Decides when a certificate is requested again, and when the operator is warned. Pure.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 
 /**
@@ -8,12 +8,12 @@ import { backoffMs, type Backoff } from "#lib/backoff.ts";
 const tries: Backoff = { firstMs: 300_000, factor: 3, msMax: 21_600_000, jitter: 0.2 };
 /** An authority that says no more than "too many" is asked again after this time. */
 const rateLimitMs = 3_600_000;
-/** An authority cannot keep the platform from asking for longer than this. */
+/** The longest wait that an authority can demand. */
 const retryAfterMsMax = 7 * 86_400_000;
 
 /**
- * When a certificate is renewed: when a third of its life is left, and a little earlier by chance,
- * so that certificates of the same day are not all renewed at once.
+ * When a certificate is renewed: when a third of its life is left, and up to a thirtieth of its
+ * life earlier by chance, so that certificates of the same day are not all renewed at once.
  */
 export function renewalMs(
   { beginsAtMs, endsAtMs }: { readonly beginsAtMs: number; readonly endsAtMs: number },
@@ -38,7 +38,7 @@ export function nextTryMs(
 }
 
 const dayMs = 86_400_000;
-/** The operator is warned three weeks before the end of a certificate, or in its last quarter. */
+/** The operator is warned in the last three weeks, or in the last quarter of a shorter life. */
 const soonMs = 21 * dayMs;
 
 /** Whether the operator is to be warned that a certificate ends, and could not be renewed. */
@@ -47,7 +47,7 @@ export function isToWarn(
     readonly beginsAtMs: number;
     readonly endsAtMs: number;
     readonly failures: number;
-    /** When they were warned last; null: never. */
+    /** When the operator was warned last; null: never. */
     readonly warnedAtMs: number | null;
   },
   nowMs: number,

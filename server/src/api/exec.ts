@@ -17,14 +17,14 @@ import type { HandlerParts } from "./parts.ts";
 const openMax = 200;
 /** The maximum number of running commands in the projects of one owner. */
 const ownerOpenMax = 20;
-/** How often the platform checks that the client is still there, and the caller still allowed. */
+/** How often the platform checks that the client is still there, and may still run commands. */
 const pingEveryMs = 30_000;
 /**
  * How long a client has to receive the rest of the output once the command has ended. That rest is
  * far less than a megabyte.
  */
 const lastOutputWaitMs = 15_000;
-/** The size of a common terminal, for clients that send none. */
+/** The size of a common terminal, for clients that send no size. */
 const usualSize = { columns: 80, rows: 24 };
 const clientLeftText = "The client has left.";
 
@@ -45,7 +45,9 @@ function tooMany(): Fault {
   return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
 }
 
-/** The command to run. Throws `Fault` when the request or its replica is not valid. */
+/**
+ * The command to run. Throws `Fault` when the request is not valid, or names no running replica.
+ */
 async function wishOf(call: ApiCall, parts: HandlerParts): Promise<ExecWish> {
   const command = commandOf(call);
   requireProtocol(call);
@@ -61,6 +63,7 @@ async function runCommand(wish: ExecWish, { call, parts }: ExecContext): Promise
   const [program, ...argumentList] = command;
   const began = parts.clock.monotonicMs();
   const app = shownAppId(appOf(call));
+  // The audit log gets only the number of the arguments, not their texts.
   const commandChanges = {
     app: { new: app },
     program: { new: program },
@@ -84,7 +87,7 @@ async function runCommand(wish: ExecWish, { call, parts }: ExecContext): Promise
         );
       });
   };
-  // Recorded before the command starts, so that none runs unrecorded.
+  // The start is recorded before the command starts, so that no command runs unrecorded.
   const changes = { ...commandChanges, terminal: { new: terminal !== null } };
   await parts.recordOfReplica({ ...entry, action: "replica.exec", changes });
   const session = await parts.execs.open(wish).catch(async (error: unknown) => {
@@ -94,7 +97,7 @@ async function runCommand(wish: ExecWish, { call, parts }: ExecContext): Promise
     });
     throw error;
   });
-  // A command without input must not wait for some.
+  // This client sends no input, so the command must not wait for input.
   if (call.query["stdin"] !== true) session.stdin.end();
   call.reply.hijack();
   const client = await upgraded(call.request.raw);
@@ -198,9 +201,9 @@ function watchClient(client: WebSocket, session: ExecSession, { call, parts }: E
   let cancel = (): void => undefined;
   const onStopping = (): void => session.end("The platform is stopping.");
   const checkClient = (): void => {
-    // A missing pong does not show that the client is gone while output waits to be sent, since the
-    // pong waits behind it, or while input is paused, since the pong is not read then. The limit of
-    // the session's idle time bounds both waits.
+    // A client whose pong is missing may still be there: the ping waits behind unsent output, and
+    // no pong is read while the client's input is paused. In these two cases only the limit of the
+    // session's idle time ends the command.
     if (!isAlive && watch.unsentCount === 0 && !client.isPaused) return client.terminate();
     isAlive = false;
     client.ping();

@@ -1,6 +1,6 @@
 // Sends a file, or a range of it, at the client's pace. Apps may change the file meanwhile. An
 // answer that cannot be completed is cut off before its announced length, so that no client takes
-// it for the complete file.
+// the part that it has received for the complete file.
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
@@ -15,7 +15,7 @@ type SentFile = { readonly name: string; readonly handle: FileHandle; readonly s
 type ByteRange = { readonly first: number; readonly last: number };
 type SendingParts = Pick<HandlerParts, "clock" | "stopping">;
 
-/** How much of the file is read at once. */
+/** How many bytes of the file are read at once. */
 const chunkBytes = 262_144;
 
 /**
@@ -31,7 +31,8 @@ export async function sendFile(
   const { size } = stats;
   const etag = etagOf(stats);
   const { range: rangeHeader, "if-range": ifRange } = request.headers;
-  // A client that has a part of another version of the file gets all of this one.
+  // `If-Range` names the version of which the client has a part. If the file has another version
+  // now, the client gets the whole file.
   const isRangeValid = ifRange === undefined || ifRange === etag;
   const range = isRangeValid ? readRange(rangeHeader, size) : "all";
   void reply.headers({
@@ -77,7 +78,10 @@ export async function sendBytes(
   await pipeline(bytes, response, { signal: stopping }).catch(() => response.destroy());
 }
 
-/** A replaced file has another inode, and a changed one usually another time or size. */
+/**
+ * The ETag of a version of a file. A replaced file has another inode, and a changed file usually
+ * has another time or size.
+ */
 function etagOf({ ino, mtimeMs, size }: Stats): string {
   const numbers = [ino, mtimeMs, size].map((number) => Math.round(number).toString(36));
   return `"${numbers.join("-")}"`;
@@ -85,15 +89,16 @@ function etagOf({ ino, mtimeMs, size }: Stats): string {
 
 /**
  * The part of a file that a Range header names. "all": there is no usable header, or it names
- * several ranges, which are not supported. "none": the file has none of the bytes.
+ * several ranges, which are not supported. "none": the file has none of the named bytes.
  */
 function readRange(header: string | undefined, size: number): ByteRange | "all" | "none" {
+  // Numbers of up to 15 digits are exact in JavaScript; no file is longer.
   const [, first = "", last = ""] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? "") ?? [];
   if (first === "" && last === "") return "all";
   if (first !== "" && last !== "" && Number(last) < Number(first)) return "all";
   const endOfFile = size - 1;
   const range = { first: Number(first), last: endOfFile };
-  // Without a first byte, the header asks for that many bytes at the end of the file.
+  // Without a first byte, the header asks for the `last` bytes at the end of the file.
   if (first === "") range.first = Math.max(0, size - Number(last));
   else if (last !== "") range.last = Math.min(Number(last), endOfFile);
   return range.first > range.last ? "none" : range;

@@ -13,7 +13,7 @@ type Form<Stored> = {
   readonly body: Readable;
   readonly dataBytesMax: number;
   readonly signal: AbortSignal;
-  /** Stores the file: reads it to its end, or rejects. It must also reject when `signal` aborts. */
+  /** Stores the file: reads it to its end, or rejects. Must also reject when its signal aborts. */
   readonly take: (file: Readable, signal: AbortSignal) => Promise<Stored>;
 };
 
@@ -22,7 +22,8 @@ const limits = { fields: 4, files: 4, parts: 8, headerPairs: 50, fieldNameSize: 
 
 /**
  * Reads both parts of the form; `data` is `{}` when the form has no such part. Throws
- * `Fault("malformed" | "invalid" | "too_large")`, and the errors of `take`.
+ * `Fault("malformed" | "invalid" | "too_large")`, the errors of `take`, and the reason with which
+ * `signal` was aborted.
  */
 export async function readFileForm<Stored>(
   form: Form<Stored>,
@@ -39,9 +40,11 @@ export async function readFileForm<Stored>(
     result.catch((error: unknown) => failed.abort(error));
     return result;
   };
+  // The reader emits `file` for a part with a file name or a binary type, and `field` for any other
+  // part. A client may send `data` either way.
   reader.on("file", (name, stream) => {
-    // When a form breaks off, its parts fail too, perhaps when nobody reads them any more. The
-    // reader reports the same error.
+    // When a form breaks off, its parts fail too, perhaps while nobody reads them. Their errors are
+    // ignored here, since the reader reports the same error.
     stream.on("error", () => undefined);
     if (name === "data" && parts.data === null)
       parts.data = abortOnFailure(
@@ -61,9 +64,10 @@ export async function readFileForm<Stored>(
     await feed(body, reader, ended);
   } catch (error) {
     if (!ended.aborted) failed.abort(incomplete(error));
-    // A partly stored file is removed before the caller gets the answer.
+    // This waits for the parts, so that a partly stored file is removed before the caller gets the
+    // answer.
     await Promise.allSettled([parts.data, parts.file]);
-    // The reason is the first error, or why `signal` was aborted.
+    // `ended.reason` is the first error, or the reason with which `signal` was aborted.
     throw ended.reason;
   }
   if (parts.file === null)

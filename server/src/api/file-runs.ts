@@ -11,7 +11,7 @@ import { readFileForm } from "./file-form.ts";
 import type { HandlerParts } from "./parts.ts";
 import { OwnerGate } from "./owner-gate.ts";
 
-/** Each upload keeps a file and a connection open until its client has sent everything. */
+/** Limits of uploads. Each keeps a file and a connection open until its client has sent it all. */
 const uploadBounds = { max: 16, ownerMax: 4, ownerWaitingMax: 20, what: "files that run" };
 /** The time limit of an upload: clients give up after half an hour too. */
 const uploadMs = 1_800_000;
@@ -28,6 +28,7 @@ export function fileRunHandlers(parts: HandlerParts) {
       return { appId: `${projectId}-${appName}`, appName } satisfies z.infer<typeof fileRunApp>;
     },
     makeRunEnvironment(call) {
+      // A request without a body counts as one with an empty body.
       const body = Buffer.isBuffer(call.body) ? call.body : Buffer.alloc(0);
       const digest = fileRuns.environment(nameOf(call), body);
       return Promise.resolve({ status: "ready", digest } satisfies z.infer<
@@ -103,6 +104,7 @@ type RunQuery = Omit<FileRunWish, "name"> & {
   readonly functionName: string | null;
 };
 
+/** Picks the settings of the app from the query, which may have other parameters. */
 function appWishOf(
   name: string,
   { imageDigest, region, computeType, gpuCount, cpu, memoryGb }: Omit<FileRunWish, "name">,

@@ -1,4 +1,5 @@
-// The hook address of an app, the push events that git hosts send there, and their list.
+// The hook address of an app, the push events that git hosts send there, and the list of these
+// events.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
 import type { gitDelivery, gitHook } from "@slipway/contract/git-routes.ts";
@@ -25,8 +26,8 @@ const largeEventBounds = { max: 4, ownerMax: 1, ownerWaitingMax: 16, what: "larg
 /** How long a large event may wait for a slot. */
 const waitMs = 5_000;
 /**
- * Events up to this size need no slot, as other JSON bodies need none: their slow senders hold up
- * nobody.
+ * Events up to this size need no slot, like other JSON bodies of the API. So the sender of a small
+ * event holds up nobody, however slow it is.
  */
 const largeBytesMin = 1_048_576;
 /** The time in which a large event must arrive completely; git hosts have fast connections. */
@@ -54,7 +55,7 @@ export function gitHookHandlers(parts: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** Handles push events: checks the address and takes a slot if needed before it reads a body. */
+/** Handles push events. Before the body is read, checks the address and takes a slot if needed. */
 function receiver(parts: HandlerParts): Handler {
   const { gitHooks, clock } = parts;
   const gate = new OwnerGate(parts, largeEventBounds);

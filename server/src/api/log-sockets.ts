@@ -21,7 +21,7 @@ type LogSocketParts = {
 /** A line as the API sends it. */
 type Line = Readonly<Record<string, unknown>>;
 
-/** The log that a client has asked for: stored lines first, then those of a followed log. */
+/** The log that a client has asked for: stored lines first, then the lines of a followed log. */
 type Source = {
   /** The messages for the stored lines. */
   readonly stored: AsyncIterable<object>;
@@ -40,7 +40,7 @@ const messageBytesMax = 1024;
 const pingEveryMs = 30_000;
 /** The number of stored lines that one request to the API asks for. */
 const pageSize = 1000;
-/** After so many characters, reading a refusal of the API stops. */
+/** The text with which the API refuses a request is read up to about this length. */
 const refusalCharactersMax = 10_000;
 
 /** Whether the URL of a WebSocket, a path with a query, is that of a live log. */
@@ -62,7 +62,7 @@ class SocketRefused extends Error {
   }
 }
 
-/** Serves the requests for which `isLogSocket` is true. They end when the API stops. */
+/** Serves the requests for which `isLogSocket` is true. Their logs end when the API stops. */
 export class LogSockets {
   readonly #parts: LogSocketParts;
   readonly #server = new WebSocketServer({
@@ -77,7 +77,7 @@ export class LogSockets {
 
   /** Serves the request, or refuses it. Never throws. */
   take(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
-    // An error closes the socket, which is noticed below.
+    // An error also closes the socket, and the code below handles the close.
     socket.on("error", () => undefined);
     this.#open(request).then(
       (source) => {
@@ -96,7 +96,7 @@ export class LogSockets {
   }
 
   async #open(request: IncomingMessage): Promise<Source> {
-    // Several slashes at the beginning count as one: `URL` would take what follows two for a host.
+    // Several slashes at the beginning count as one: after two slashes, `URL` expects a host.
     const { pathname, searchParams: query } = new URL(
       (request.url ?? "/").replace(/^\/+/, "/"),
       "http://platform",
@@ -115,6 +115,7 @@ export class LogSockets {
       `${pathOf(project, app ?? "unknown")}/builds/${encodeURIComponent(build)}/logs?follow=true`,
     );
     return {
+      // The followed log of a build begins with the stored lines.
       stored: nothing(),
       events: response,
       messageOf: (line) => {
@@ -184,6 +185,7 @@ export class LogSockets {
       // There are no stored lines, or the client has named no time from which it wants them.
       if (lastId === 0 || !Number.isFinite(after)) return;
       const since = { afterDate: new Date(after).toISOString(), pageSize: String(pageSize) };
+      // The first page is requested with an empty token.
       let token = "";
       for (;;) {
         const page = await pageOf({ ...since, nextToken: token });
@@ -309,9 +311,9 @@ function pathOf(project: string, app: string): string {
 }
 
 /**
- * The time from which a client wants lines, in milliseconds. Without one it is `-Infinity`: an
- * app's log then begins with the next line, a build's log with its first. Throws
- * `Fault("invalid")`.
+ * The time from which a client wants lines, in milliseconds. If the client names no time, it is
+ * `-Infinity`: an app's log then begins with the next line, and a build's log with its first line.
+ * Throws `Fault("invalid")` for a text that is no time.
  */
 function afterOf(text: string | null): number {
   if (text === null || text === "") return Number.NEGATIVE_INFINITY;
@@ -324,8 +326,8 @@ function afterOf(text: string | null): number {
 }
 
 /**
- * The time of a line, with the last six digits of its number after the milliseconds: clients
- * take two lines for the same one when app, run and time are equal.
+ * The time of a line, with the last six digits of the line's number after the milliseconds:
+ * clients take two lines for the same line when app, run and time are equal.
  */
 function distinctTime(line: Line): string {
   const number = Number(line["lineNumber"]) % 1_000_000;
@@ -350,8 +352,8 @@ async function textOf(stream: Readable, charactersMax: number): Promise<string> 
 }
 
 /**
- * The server-sent events in a stream, without those that have no data. An event that the stream
- * does not name is a `message`, as the standard says.
+ * The server-sent events in a stream. Leaves out events without data. An event without a name is a
+ * `message`, as the standard says.
  */
 async function* eventsIn(
   stream: Readable,
@@ -359,6 +361,7 @@ async function* eventsIn(
   let text = "";
   for await (const part of stream.setEncoding("utf8")) {
     const blocks = (text + (part as string)).split("\n\n");
+    // The last block is incomplete: its end is still to come.
     text = blocks.pop() ?? "";
     for (const block of blocks) {
       const data = /^data: (.*)$/m.exec(block)?.[1];

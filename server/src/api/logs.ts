@@ -22,7 +22,8 @@ import { OwnerGate } from "./owner-gate.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /**
- * A search may scan millions of lines; it must leave most database connections to everything else.
+ * Limits of searches. A search may scan millions of lines. All searches together must leave most
+ * database connections to everything else.
  */
 const searches = { max: 4, ownerMax: 2, ownerWaitingMax: 30, what: "logs" };
 
@@ -69,7 +70,7 @@ async function followBuild(call: ApiCall, parts: HandlerParts): Promise<undefine
   await parts.builds.get(build);
   const lastEventId = call.request.headers["last-event-id"];
   // Last-Event-ID counts first: a browser that reconnects sends it beside its original URL. Lines
-  // are numbered from 1.
+  // are numbered from 1, so 0 is before the first line.
   const after = lineNumber(lastEventId) ?? lineNumber(call.query["nextToken"]) ?? 0;
   return await streamEvents(call, parts, async (send, signal) => {
     for await (const lines of parts.buildLogs.follow(build.buildId, { after, signal })) {
@@ -86,7 +87,8 @@ async function followBuild(call: ApiCall, parts: HandlerParts): Promise<undefine
 }
 
 /**
- * The number of the last line that the client saw; null: it named none. Throws `Fault("invalid")`.
+ * Reads the number of the last line that the client saw; null: the client named none. Throws
+ * `Fault("invalid")` for other texts.
  */
 function lineNumber(value: unknown): number | null {
   if (value === undefined || value === null || value === "") return null;
@@ -135,7 +137,8 @@ async function followApp(
       "invalid",
       "direction is backward, but must be forward with follow: new lines come last.",
     );
-  // Read before the client is connected, so that no line printed after that is missed.
+  // The newest line's number is read before the client is connected, so that the client misses no
+  // line that is printed after that.
   const after = lineNumber(call.request.headers["last-event-id"]) ?? (await appLogs.lastId());
   return await streamEvents(call, parts, async (send, signal) => {
     const options = { after, filter: linesWanted(call), signal };

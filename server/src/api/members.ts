@@ -18,8 +18,8 @@ import type { HandlerParts } from "./parts.ts";
 import { requesterOf } from "./token-answers.ts";
 
 /**
- * The maximum for a project, and for a caller in all projects. Nobody types more, and each
- * invitation may be unsolicited mail.
+ * The maximum for a project, and also for a caller in all projects together. Nobody types more in a
+ * minute, and each invitation may be unsolicited mail.
  */
 const invitationsPerMinute = 30;
 
@@ -65,7 +65,7 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
       const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
       const created = await invitations.create(wish, requesterOf(call));
       const link = invitationPage(urls(), created.secret);
-      // Null when the platform sends no mail: the caller then passes the link on.
+      // `postMail` is null when the platform sends no mail: the caller then passes the link on.
       postMail?.(mailOf(created, link));
       return {
         ...showInvitation(created.invitation),
@@ -121,7 +121,7 @@ function mailOf({ invitation, projectName }: CreatedInvitation, link: string): M
   };
 }
 
-// The use cases return both in the form that the API sends.
+// The use cases return members and invitations in the form that the API sends.
 const showMember = (member: Member): Sent<z.infer<typeof answers.member>> => member;
 const showInvitation = (invitation: Invitation): Sent<z.infer<typeof answers.invitation>> =>
   invitation;

@@ -32,8 +32,8 @@ export function queryOnce(
     } else if (value === expected) {
       ignored.push(name);
     } else {
-      const other = name === repeatedProject ? "path" : "body";
-      const allowed = `${expected}, as in the ${other}`;
+      const source = name === repeatedProject ? "path" : "body";
+      const allowed = `${expected}, as in the ${source}`;
       throw refused({ field: `${name} in the query`, given: value, allowed });
     }
   }
@@ -52,7 +52,10 @@ export function bodyOnce(body: unknown, { projectId, known }: RepeatedParts): un
   throw refused({ field: repeatedProject, given: bodyId, allowed: `${projectId}, as in the path` });
 }
 
-/** How many routes and names are written to the log; older clients repeat a few. */
+/**
+ * The maximum number of pairs of a route and a name that are written to the log. Older clients
+ * repeat only a few names.
+ */
 const notedMax = 1_000;
 
 /** Writes ignored names to the platform's log, once for each route and name. */
@@ -67,7 +70,7 @@ export class IgnoredNames {
   note(path: string, names: readonly string[]): void {
     for (const name of names) {
       const key = `${path} ${name}`;
-      // A caller may make names up, so there is a limit to them.
+      // A caller may make names up, so the number of noted names is limited.
       if (this.#noted.has(key) || this.#noted.size === notedMax) continue;
       this.#noted.add(key);
       this.#log.info({ path, name }, "a client repeats a value, which is ignored");
@@ -75,7 +78,9 @@ export class IgnoredNames {
   }
 }
 
-/** For a parameter that the route does not define, the value that it repeats; undefined: none. */
+/**
+ * The value that a parameter repeats which the route does not define; undefined: it repeats none.
+ */
 function repeatedValue(
   name: string,
   projectId: string | undefined,

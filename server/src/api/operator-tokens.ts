@@ -64,7 +64,7 @@ function showKey(key: ListedKey): Sent<z.infer<typeof signingKey>> {
     created_at,
     retired_at,
     withdrawn_at,
-    // The rows of its tokens do not say that a key was withdrawn.
+    // A withdrawn key has no valid tokens, although the rows of its tokens do not say so.
     valid_tokens: withdrawn_at === null ? validTokens : 0,
   };
 }

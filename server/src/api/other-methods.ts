@@ -1,6 +1,7 @@
-// Answers requests with a method that their path does not have: with 405 and the allowed methods
-// or, for OPTIONS, with 204 and the same list. This is a hook on requests that match no route,
-// since a route for each such method would double the time that the API takes to start.
+// Answers each request whose path has no route for its method: with 405 and the allowed methods or,
+// for OPTIONS, with 204 and the same list. A hook on requests that match no route does it, since a
+// route for each of these methods would double the time that the API takes to start. Only where
+// Fastify would choose the route of a wider path, a route refuses the method.
 import { METHODS } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Fault } from "#lib/fault.ts";
@@ -18,12 +19,13 @@ type KnownPath = {
   readonly url: string;
   /** Matches every path that `url` stands for. */
   readonly form: RegExp;
+  /** The methods that this path has, in the order of the header `Allow`. */
   readonly allowed: readonly string[];
 };
 
 /**
- * Answers methods that a path of the API does not have. Throws `Fault("method_not_allowed")` while
- * a request is answered.
+ * Answers the requests whose path has no route for their method. The hooks that this class adds
+ * throw `Fault("method_not_allowed")`.
  */
 export class OtherMethods {
   readonly #api: FastifyInstance;
@@ -34,7 +36,8 @@ export class OtherMethods {
     this.#api = api;
     for (const method of methods)
       if (!api.supportedMethods.includes(method)) api.addHttpMethod(method);
-    // A hook, not the handler for unknown routes: Fastify would read the body before it calls that.
+    // This is a hook, not the handler for unknown routes, since Fastify would read the body before
+    // it calls that handler.
     api.addHook("onRequest", (request, reply, done) => {
       const isAnswered = request.is404 && this.#answer(request, reply);
       if (!isAnswered) done();
@@ -43,6 +46,7 @@ export class OtherMethods {
 
   /** To be called once for every path, with all its methods. */
   add(url: string, methodsOfPath: readonly string[]): void {
+    // `:name` stands for one part of a path, and `*` for any rest; a path may end with a slash.
     const form = new RegExp(`^${url.replaceAll(/:\w+/g, "[^/]+").replace("*", ".*")}/?$`);
     const allowed = [
       ...methodsOfPath,
@@ -53,6 +57,7 @@ export class OtherMethods {
     this.#paths.push(added);
     // As in Fastify, a fixed path comes before a path with parameters that also matches.
     this.#paths.sort((one, other) => parametersOf(one) - parametersOf(other));
+    // Either of two paths may be the wider one.
     for (const path of this.#paths) {
       this.#refuseMethodsOf(path, added);
       this.#refuseMethodsOf(added, path);
@@ -79,6 +84,7 @@ export class OtherMethods {
    */
   #answer(request: FastifyRequest, reply: FastifyReply): boolean {
     const { method, url } = request;
+    // Without the query, and with repeated slashes as one, as Fastify reads a path.
     const path = url.split("?", 1)[0]?.replaceAll(/\/+/g, "/") ?? "";
     const known = this.#paths.find(({ form }) => form.test(path));
     if (known === undefined) {

@@ -6,6 +6,7 @@ import { Gate, type GateEntry, type Leave } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 
 type Bounds = {
+  /** The maximum number of requests that run at once on the whole platform. */
   readonly max: number;
   /**
    * The maximum number of requests that the projects of one owner may run at once. `half`: an owner
@@ -13,6 +14,7 @@ type Bounds = {
    * most half of `max`, rounded up.
    */
   readonly ownerMax: number | "half";
+  /** The maximum number of requests that wait for a slot, for the projects of one owner. */
   readonly ownerWaitingMax: number;
   /** The name of these requests in the text of a refusal. */
   readonly what: string;
@@ -36,6 +38,7 @@ export class OwnerGate {
       max,
       keyMax: ownerMax,
       keyWaitingMax: ownerWaitingMax,
+      // Only the waiting requests of each owner are limited, not all of them together.
       waitingMax: Number.POSITIVE_INFINITY,
     });
   }

@@ -1,6 +1,6 @@
 // Serves the dashboard and the API reference. The dashboard is one page, which is sent for all its
-// addresses, and the files that this page loads. They contain no secrets, and all data comes from
-// the API. A person's session is a cookie that no script can read; it is exchanged for access
+// addresses, and the files that this page loads. Page and files contain no secrets: all data comes
+// from the API. A person's session is a cookie that no script can read; it is exchanged for access
 // tokens that stay in the browser's memory.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,8 +16,8 @@ const policy =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * The headers of all pages. Other pages that open them, or that they open, cannot reach their
- * windows.
+ * The headers of all pages. The opener policy `same-origin` keeps pages of other sites from
+ * reaching the window of one of these pages, also when one of the two has opened the other.
  */
 const headers = {
   "content-security-policy": policy,
@@ -30,7 +30,7 @@ const forever = "public, max-age=31536000, immutable";
 /** While there is no dashboard, another page is sent, which reloads itself after this time. */
 const reloadSeconds = 2;
 
-/** The files that the page of the API reference loads. They need no build. */
+/** The files that the page of the API reference loads. These files need no build. */
 const reference = [
   "docs.js",
   "docs-operation.js",
@@ -71,6 +71,7 @@ export function addPages(
   });
   add("/dashboard/favicon.svg", (request, reply) => {
     const icon = files.file("favicon.svg");
+    // Without a built dashboard there is no icon.
     return icon === null ? sendPage(request, reply) : send(icon, request, reply.headers(headers));
   });
   for (const name of reference) add(`/docs/assets/${name}`, answerWith(name));
@@ -89,7 +90,7 @@ function send(file: DashboardFile, request: FastifyRequest, reply: FastifyReply)
   void reply.type(file.type).header("vary", "accept-encoding");
   for (const encoding of ["br", "gzip"] as const) {
     const content = file[encoding];
-    // A quality of 0 means that the client does not accept the encoding.
+    // The client accepts an encoding that it names, unless a quality of 0 follows the name.
     const isAccepted = new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted);
     if (content !== undefined && isAccepted)
       return reply.header("content-encoding", encoding).send(content);

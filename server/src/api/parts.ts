@@ -73,11 +73,13 @@ export type ApiParts = {
   readonly coupons: CouponUseCases;
   readonly usage: UsageQueries;
   readonly statements: StatementQueries;
+  /** `defaults` has the values for what a plan leaves out. */
   readonly plans: { readonly useCases: PlanUseCases; readonly defaults: PlanDefaults };
   readonly budgets: BudgetUseCases;
   readonly auditLog: AuditLog;
   readonly auditExport: Pick<AuditExport, "begin">;
   readonly auditForwarding: ForwardingUseCases;
+  /** Members of projects, invitations, and the mail for them. */
   readonly membership: Omit<OpenedMembership, "mailOwners">;
   readonly people: People;
   /** Called for each answer, because the port is known only once the platform listens. */

@@ -1,4 +1,4 @@
-// Sign-in, sign-out, access tokens, sessions.
+// Route handlers for sign-in, sign-out, access tokens and sessions.
 import type { z } from "zod";
 import type { me, person, signedIn, signInAnswer } from "@slipway/contract/people-answers.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
@@ -42,7 +42,8 @@ export function peopleHandlers(api: HandlerParts) {
       if (found === null) throw sessionEnded();
       const { person, session } = found;
       const { accessToken, expiresIn } = await people.sessions.issueAccess(session.id);
-      // The use of the session prolongs it; a new cookie with the same value lasts as long.
+      // This use prolongs the session. A new cookie with the same value lasts as long as the
+      // session does.
       if (refreshToken.isCookie)
         setCookies(call, { refreshToken: new Secret(refreshToken.value), person }, api);
       return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
@@ -148,7 +149,8 @@ function refreshTokenOf(
 ): { value: string; isCookie: boolean } {
   if (typeof tokenOfBody === "string") return { value: tokenOfBody, isCookie: false };
   const { baseUrl } = urls();
-  // Checked even when the request has no cookie, since a sign-out deletes the browser's cookie.
+  // Other sites are refused even when the request has no cookie, since the answer to a sign-out
+  // deletes the browser's cookie.
   requireOwnPage(call.request, baseUrl);
   const value = sessionCookie(call.request, baseUrl);
   return { value: value ?? "", isCookie: value !== null };
@@ -159,6 +161,7 @@ function showPerson({ id, email, name, two_factor_enabled }: PersonRow): z.infer
 }
 
 function showSession(row: SessionRow, caller: PersonCaller): z.infer<typeof me>["session"] {
+  // An empty text in the row means that the value is not known.
   return {
     id: row.id,
     address: row.address === "" ? null : row.address,

@@ -5,7 +5,10 @@ import { answerSignedIn, personCallerOf, trierOf } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** The answer to every request for a link, whether the address is known or not. */
+/**
+ * The answer to every request for a link to set a new password. It is the same whether the address
+ * is known or not, so that it does not tell who has an account.
+ */
 const linkRequestedText =
   "If there is an account with this address, a link is on its way to it. The link works once, within an hour.";
 

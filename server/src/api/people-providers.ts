@@ -34,7 +34,7 @@ export function providerHandlers(api: HandlerParts) {
     async listSignInMethods(call) {
       const accounts = await people.providers.accountsOf(personCallerOf(call).personId);
       return {
-        // A password is stored as an account of this provider.
+        // A password is stored as an account of the provider `credential`.
         hasPassword: accounts.some(({ provider_id }) => provider_id === "credential"),
         providers: people.providers.offers().map((offer) => {
           const account = accounts.find(({ provider_id }) => provider_id === offer.id);
@@ -72,7 +72,9 @@ export function providerHandlers(api: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** Answers with the URL of the visit. Its cookies later prove that this browser began the visit. */
+/**
+ * Answers with the URL of the visit, whose cookies later prove that this browser began the visit.
+ */
 function sendVisit({ reply }: ApiCall, { url, cookies }: VisitBegin): { url: string } {
   for (const line of cookies) void reply.header("set-cookie", line);
   return { url };
@@ -90,16 +92,19 @@ function changeOf(call: ApiCall): ProviderChange {
 function locationOf({ done, returnTo }: VisitEnd): string {
   if (done.kind === "signed_in" || done.kind === "connected") return returnTo;
   if (done.kind === "refused") return `${returnTo}#sign-in-problem=${done.why}`;
+  // The remaining kind is a challenge: the person has a second factor.
   return `${returnTo}#challenge=${encodeURIComponent(done.challenge.reveal())}`;
 }
 
-/** The cookie of the visit, as `name=value`; null: none was sent. */
+/**
+ * The cookie of the visit, as `name=value`; null: none was sent. With HTTPS its name has a prefix.
+ */
 function visitCookie({ request }: ApiCall): string | null {
   const parts = (request.headers.cookie ?? "").split(";").map((part) => part.trim());
   return parts.find((part) => /^(?:__Secure-)?slipway\.state=/.test(part)) ?? null;
 }
 
-/** The parameters of the protocol. Ignores repeated ones, and others that providers add. */
+/** The parameters that the sign-in needs. Ignores repeated ones, and others that providers add. */
 function queryOf({ request }: ApiCall): Record<string, string> {
   const entries = Object.entries(request.query as Record<string, unknown>);
   // A repeated parameter is a list.

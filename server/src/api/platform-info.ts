@@ -13,7 +13,7 @@ export function platformHandlers({
   operatorPlatform,
   announcements,
 }: HandlerParts) {
-  // Made at the first request: only then is the platform's URL known.
+  // The document is made at the first request: only then is the platform's URL known.
   let document: object | undefined;
   return {
     health: () => Promise.resolve(okUnless(health.notServing())),

@@ -9,7 +9,8 @@ export function projectHandlers({ projects, clock }: HandlerParts) {
       return (await projects.of(callerOf(call))).map(({ id, name }) => ({ id, name }));
     },
     async createProject(call) {
-      // Checked before the body, so that such a caller is told this, whatever the body contains.
+      // A caller who may not create projects is told so before the body is checked, whatever the
+      // body contains.
       projects.requireMaker(callerOf(call));
       return await projects.create(nameOf(call), callerOf(call), call.by);
     },

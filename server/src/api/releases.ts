@@ -54,7 +54,7 @@ export function releaseHandlers({ releases, shareNow }: HandlerParts) {
 
 /**
  * The release's number in the path, written as `v3` or `3`. Throws `Fault("not_found")` for
- * anything else.
+ * anything else, and for more than nine digits, which might not fit the column of the number.
  */
 function numberOf(call: ApiCall): number {
   const digits = /^v?([1-9]\d{0,8})$/.exec(pathPart(call.request, "release") ?? "")?.[1];

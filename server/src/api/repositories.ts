@@ -1,5 +1,5 @@
-// Lists repositories, their branches and the settings in them, for people who choose one for a new
-// app.
+// Lists repositories, their branches and the settings in them, for people who choose a repository
+// for a new app.
 import type { z } from "zod";
 import type {
   branchList,
@@ -16,7 +16,7 @@ import type { HandlerParts } from "./parts.ts";
 
 type Answer = z.infer<typeof foundSettings>;
 
-/** Each request runs git, or connects to a git host. */
+/** Limits of these requests. Each runs git, or connects to a git host. */
 const requestBounds = { max: 8, ownerMax: 2, ownerWaitingMax: 10, what: "repositories" };
 
 /** Route handlers for repositories. */
@@ -34,6 +34,7 @@ export function repositoryHandlers(parts: HandlerParts) {
       const projectId = projectOf(call);
       const search = String(call.query["search"] ?? "");
       const list = await gate.run(() => repositories.list(projectId, search), { projectId });
+      // The lists are copied, here and below, since the type of the answer has no readonly lists.
       return { items: [...list.items], hosts: [...list.hosts] };
     },
     async listBranches(call): Promise<z.infer<typeof branchList>> {

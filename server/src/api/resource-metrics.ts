@@ -12,7 +12,7 @@ type Metrics = z.infer<typeof resourceMetrics>;
 type Series = Metrics["cpu"]["series"][number];
 
 /**
- * The maximum number of replicas in a chart; it shows the ones that ran longest. An app whose
+ * The maximum number of replicas in a chart, which shows those that ran longest. An app whose
  * replicas come and go may have had thousands within a month.
  */
 const seriesMax = 50;
@@ -34,6 +34,7 @@ export function resourceMetricsHandlers({ apps, useHistory }: HandlerParts) {
         replicaId: containerId as ReplicaId | null,
         resolution: resolution as UseQuery["resolution"],
       });
+      // A chart of one replica leaves out the others.
       return showChart(chart, { withOthers: containerId === null });
     },
   } satisfies Handlers;
@@ -51,7 +52,7 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
     const byTime = new Map(points.map((point) => [point.at, show(point)]));
     return { name, data: times.map((at) => byTime.get(at) ?? null) };
   };
-  // Points without a replica are those of the whole app.
+  // Points without a replica describe the whole app.
   const app = chart.points.filter(({ replicaId }) => replicaId === "");
   const pointsByReplica = Map.groupBy(
     chart.points.filter(({ replicaId }) => replicaId !== ""),

@@ -45,12 +45,12 @@ async function follow(
   read: () => Promise<Answer>,
 ): Promise<undefined> {
   return await streamEvents(call, parts, async (send, signal) => {
-    // The last text that was sent.
+    // The text that was sent last; empty: none was sent yet.
     let last = "";
     for (;;) {
       await call.admit();
       const answer = await read().catch((error: unknown) => {
-        // The roll-out was deleted after it had been sent.
+        // The roll-out was deleted after its state had been sent at least once.
         if (error instanceof Fault && error.code === "not_found" && last !== "") return null;
         throw error;
       });

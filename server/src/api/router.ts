@@ -60,7 +60,10 @@ export function addRoutes(
   });
 }
 
-/** A route that takes bytes gets a separate scope, whose parsers leave the body as it is. */
+/**
+ * Adds a route. A route that takes bytes or a stream gets a separate scope, whose parsers leave the
+ * body as it is.
+ */
 function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: HandlerParts): void {
   if (route.takesBytes !== true && route.takesStream !== true)
     return addPlainRoute(api, route, handle, parts);
@@ -88,8 +91,8 @@ function addPlainRoute(
     method: route.method,
     url: urlOf(route.path),
     ...(route.takesBytes === true ? { bodyLimit: bytesMax } : {}),
-    // Runs before the body is read: a caller without the permission is refused, whatever the body
-    // contains.
+    // This hook runs before the body is read: a caller without the permission is refused, whatever
+    // the body contains.
     onRequest: async (request, reply) => {
       await handle.beforeBody?.(request, reply);
       await admit(request, route, parts);
@@ -120,7 +123,7 @@ function addPlainRoute(
       const answer = await handleOnce(call, handle, parts);
       // A handler that returns nothing has sent the reply itself.
       if (answer === undefined) return reply;
-      // Such a client takes every other status for a failure.
+      // An older client takes every status but 200 for a failure.
       const needs200 = route.status === 201 && isOlderClient(request.headers["x-cli-version"]);
       return reply.code(needs200 ? 200 : route.status).send(answer);
     },
@@ -141,7 +144,8 @@ function readRequest(
   const body =
     fields === null ? request.body : bodyOnce(request.body, { projectId, known: fields });
   if (body !== request.body) ignored.note(route.path, [repeatedProject]);
-  // A route without parameters ignores its query, which still must not contradict its body.
+  // A route without parameters ignores the query. If it reads fields of the body, the query still
+  // must not contradict the body.
   if (route.query === undefined && fields === null) return { query: {}, body };
   const sentQuery = request.query as Record<string, unknown>;
   const read = queryOnce(sentQuery, { projectId, known: route.query ?? {}, body });
@@ -198,7 +202,7 @@ function countRequest(
     "ratelimit-reset": resetSeconds,
   });
   if (refusal === null) return;
-  // Keeps `recordRefusal` from recording this refusal.
+  // `recordRefusal` records only what it finds here, so it does not record this refusal.
   authenticated.delete(request);
   throw refusal;
 }
@@ -224,6 +228,7 @@ async function recordRefusal(
     );
     return;
   }
+  // People aside, only operators belong to no project.
   const projects =
     caller.kind === "person"
       ? projectsOfPerson(request, caller, action)
@@ -267,7 +272,7 @@ function projectsOfPerson(
  */
 const recordedProjectsMax = 200;
 
-/** The project in the path of an operator's request; null: the path names none that exists. */
+/** The project in the path of an operator's request; null: the path names no existing project. */
 function existingProject(request: FastifyRequest, fault: Fault): ProjectId | null {
   const projectId = pathPart(request, "project_id");
   const exists = projectId !== undefined && fault.code !== "no_such_project";

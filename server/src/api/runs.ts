@@ -25,14 +25,14 @@ import { limitTaking } from "./slow-clients.ts";
 import { showRun } from "./show-run.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** A result may be large, and stays in memory until it is sent. */
+/** Limits of answers with results. A result may be large, and stays in memory until it is sent. */
 const results = { max: 8, ownerMax: 4, ownerWaitingMax: 100, what: "results" };
 /**
- * The list of successful runs has no index: finding these among a million failed runs takes half a
- * second.
+ * Limits of the lists of successful runs. They have no index: finding successful runs among a
+ * million failed ones takes half a second.
  */
 const successes = { max: 4, ownerMax: 2, ownerWaitingMax: 100, what: "lists of successful runs" };
-/** Redriving or purging many dead runs takes a database connection for seconds. */
+/** Limits of redriving and purging: with many dead runs, each takes a connection for seconds. */
 const sweeps = { max: 2, ownerMax: 1, ownerWaitingMax: 10, what: "dead runs" };
 
 /** Route handlers for runs. */
@@ -63,6 +63,7 @@ function readHandlers(parts: HandlerParts) {
       const isOlder = isOlderClient(call.request.headers["x-cli-version"]);
       const shown = showPage(page, (row) => {
         const run = show(row, call, parts);
+        // Older clients show only runs that have the field `isAsync`.
         return isOlder ? { ...run, isAsync: run.async } : run;
       });
       return { ...shown, callsLeftOut: page.callsLeftOut } satisfies z.infer<
@@ -150,8 +151,8 @@ async function waitUntilSent(response: ServerResponse, bytes: number, clock: Clo
 }
 
 /**
- * The headers for bytes of an app. They come from the platform's origin, so a browser must neither
- * render nor run them.
+ * The headers for bytes of an app. The platform's origin sends these bytes, so a browser must
+ * neither render nor run them.
  */
 const untrusted = {
   "content-security-policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
@@ -160,14 +161,14 @@ const untrusted = {
 
 /** The app's other headers about the body. Whatever they say, browsers save the body as a file. */
 function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<string, string> {
-  // A value with other characters cannot be sent in a header, and is left out.
+  // A value with characters that a header cannot have, or with too many, is left out.
   const allowed = (name: keyof NonNullable<RunResult["contentFields"]>): string | undefined => {
     const value = contentFields?.[name];
     return value !== undefined && /^[\x20-\x7e]{1,1024}$/.test(value) ? value : undefined;
   };
   const encoding = allowed("content-encoding");
   const language = allowed("content-language");
-  // What follows the first semicolon, such as the file's name, is kept; the type before it is not.
+  // What follows the first semicolon, such as the file's name, is kept, but not the type before it.
   const disposition = allowed("content-disposition") ?? "";
   const semicolon = disposition.indexOf(";");
   const file = semicolon === -1 ? `; filename="${runId}"` : disposition.slice(semicolon);
@@ -178,7 +179,10 @@ function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<str
   };
 }
 
-/** The content type that the app set, if it is allowed in a header. */
+/**
+ * The content type that the app set, if it is allowed in a header and not too long; otherwise the
+ * type of any bytes.
+ */
 function contentTypeOf(appType: string | null): string {
   const isAllowed = appType !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(appType);
   return isAllowed ? appType : "application/octet-stream";

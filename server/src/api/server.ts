@@ -115,7 +115,7 @@ function openInstance({ trustedProxies, hstsSeconds, log, clock }: ApiParts): Fa
 function readJsonBodies(api: FastifyInstance): void {
   api.removeAllContentTypeParsers();
   // The stream of a request without a body may have ended before Fastify reads it. Fastify would
-  // then wait for its end forever.
+  // wait for the end of that stream forever, so it gets an empty stream instead.
   api.addHook("preParsing", (_request, _reply, payload, done) => {
     done(null, payload.readable ? payload : Readable.from([]));
   });
@@ -147,7 +147,7 @@ const tooManyRequests = perMinute((used) => `This token has sent ${used} request
 const fieldsMax = 100;
 
 /**
- * Lets routes with `takesForm` accept forms. All others refuse a form as a body that is not JSON.
+ * Lets routes with `takesForm` accept forms. Other routes refuse a form, since it is not JSON.
  */
 function readForms(api: FastifyInstance): void {
   const formPaths = new Set(

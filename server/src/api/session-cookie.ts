@@ -6,14 +6,14 @@ import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 
 const path = "/v2/auth";
-/** As long as a session lasts without use. */
+/** The session cookie lasts as long as a session lasts without use. */
 const maxAgeSeconds = 30 * 24 * 3600;
-/** The longest lifetime that browsers allow. */
+/** The device cookie has the longest lifetime that browsers allow. */
 const deviceMaxAgeSeconds = 400 * 24 * 3600;
 
 /**
- * A cookie to set. Browsers do not send `Strict` cookies with a request that comes from another
- * site, such as the return from a provider.
+ * A cookie to set. Browsers do not send a `Strict` cookie with a request that comes from another
+ * site, such as the return from a provider. That return needs the device cookie, which is `Lax`.
  */
 type Cookie = {
   readonly name: "session" | "device";
@@ -72,7 +72,8 @@ function valueOf(request: FastifyRequest, name: string): string | null {
  */
 export function requireOwnPage(request: FastifyRequest, baseUrl: string): void {
   const { "sec-fetch-site": site, origin, host } = request.headers;
-  // Browsers send `none` when a person, and no page, opened the address.
+  // Browsers send `none` when a person, and no page, opened the address. Older browsers send only
+  // the origin.
   const isOwnPage =
     site === undefined
       ? isOwnOrigin(origin, host, baseUrl)

@@ -15,6 +15,7 @@ export function settingsHandlers({ settingsChanges, urls, limit }: HandlerParts)
       const projectId = projectOf(call);
       const appId = appOf(call);
       const isDryRun = call.query["dryRun"] === true;
+      // A change that makes a new release counts as a deployment.
       const admit = (): void => limit.take(projectId);
       const changed = await settingsChanges.change({
         projectId,
@@ -46,6 +47,7 @@ export function showSettings({ settings, origins, pending }: ShownSettings): Ans
   const { dependencies, ...others } = settings;
   const values = new Map<string, unknown>(Object.entries(others));
   for (const kind of ["pip", "apt", "conda"] as const) {
+    // A list of packages that is in a file is shown as the path of that file.
     values.set(`dependencies.${kind}`, dependencies.paths[kind] ?? dependencies[kind]);
   }
   values.set("dependencies.groups", dependencies.groups);
@@ -77,6 +79,7 @@ function changeText({ need, changed, isServed, build }: ChangedApp, isDryRun: bo
     const which = build === null ? "this would start a build" : `build ${build.number} was started`;
     return `${what}; ${which}; it takes effect when that build has succeeded.`;
   }
+  // The remaining need is "replica": the same files are released with the new settings.
   return build === null
     ? `${what}; a new release of the same files would be tried and then take the calls.`
     : `${what}; release ${build.releaseNumber} of the same files is tried and then takes the calls.`;

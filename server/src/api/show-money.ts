@@ -24,7 +24,7 @@ export function centsOf(micros: bigint): number {
 /**
  * Usage, discounts, corrections and their total in cents, which add up: the usage, the remainder
  * after coupons and the total are rounded; discounts and corrections are the differences between
- * them. So a discount is never negative, and never larger than the usage.
+ * these rounded amounts. So a discount is never negative, and never larger than the usage.
  */
 export function sumInCents(sum: Readonly<Record<"usage" | "discounts" | "corrections", bigint>>) {
   const usage = centsOf(sum.usage);
@@ -65,7 +65,8 @@ export function showSums(sums: UsageSums) {
 /** The amount as people read it: `12.34` for 12,340,000 micro-units, with more digits if needed. */
 export function decimalOf(micros: bigint): string {
   const sign = micros < 0n ? "-" : "";
-  // The last six digits are the fraction, two of which always stay.
+  // The last six digits are the fraction, of which two always stay. Seven digits leave at least one
+  // for the place before the point.
   const digits = String(micros < 0n ? -micros : micros).padStart(7, "0");
   const fraction = digits.slice(-6).replace(/0{1,4}$/, "");
   return `${sign}${digits.slice(0, -6)}.${fraction}`;

@@ -4,10 +4,13 @@ import type { run } from "@slipway/contract/answers.ts";
 import { shownAppId, type ProjectId } from "#lib/ids.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 
-/** How long each phase has lasted; the phase of a run that has not ended lasts until now. */
+/**
+ * How long each phase has lasted. The present phase of a run that has not ended lasts until now.
+ */
 type Spans = {
-  /** When the wait for a replica began and ended; null: it has not. */
+  /** When the wait for a replica began; null: it has not begun. */
   readonly waitStartedAt: Date | null;
+  /** When the wait for a replica ended; null: it has not ended. */
   readonly waitEndedAt: Date | null;
   /** The time until a platform took the run up. */
   readonly pendingMs: number;
@@ -24,7 +27,7 @@ export function showRun(
     readonly projectId: ProjectId;
     /** Why calls of the app wait now; undefined: unknown. */
     readonly waitReason: string | undefined;
-    /** The time since the epoch. */
+    /** The present time, in milliseconds since 1970. */
     readonly nowMs: number;
   },
 ): z.infer<typeof run> {
@@ -52,6 +55,7 @@ export function showRun(
     region: row.region,
     responseTimeMs: spans.totalMs,
     runtimeMs: spans.executionMs,
+    // Clients that run a file wait for `failed` as the word for any end without success.
     status: row.is_file_run && isEndWithoutSuccess(row) ? "failed" : row.state,
     statusCode: row.status_code,
     updatedAt: latest(row).toISOString(),
@@ -86,8 +90,10 @@ function spansOfRun(row: RunRow, nowMs: number): Spans {
   const startedAt = isWaiting ? null : row.started_at;
   const startedMs = startedAt?.getTime() ?? endMs;
   const queuedAtMs = row.queued_at?.getTime() ?? startedMs;
-  // A run that is pending, perhaps again, has been so until now; another was until it was queued.
+  // A run that is pending, perhaps once more, counts as pending until now; any other run was
+  // pending until it was queued.
   const pendingUntilMs = row.state === "pending" ? endMs : queuedAtMs;
+  // The clocks may differ, but a wait never begins after its end.
   const queuedMs = Math.min(pendingUntilMs, startedMs);
   return {
     waitStartedAt: row.queued_at,
@@ -119,7 +125,7 @@ function isEndWithoutSuccess({ state, ended_at: endedAt }: RunRow): boolean {
   return endedAt !== null && state !== "success";
 }
 
-/** The latest of the run's times; those that it lacks count as 1970. */
+/** The latest of the run's times; a time that the run does not have counts as 1970. */
 function latest(row: RunRow): Date {
   const times = [
     row.accepted_at,
@@ -136,7 +142,7 @@ function text(time: Date | null): string | null {
   return time?.toISOString() ?? null;
 }
 
-/** Times come from several clocks, so one that is later may have the smaller value. */
+/** Times come from several clocks, so a later time may have the smaller value. */
 function atLeast0(ms: number): number {
   return Math.max(0, ms);
 }

@@ -5,6 +5,7 @@ import type { Clock } from "#lib/clock.ts";
 
 /** A client gets half a minute for each part, plus the time that the part takes at 128 kbit/s. */
 const baseLimitMs = 30_000;
+/** 128 kbit/s are 16 bytes per millisecond. */
 const bytesPerMsMin = 16;
 
 /**

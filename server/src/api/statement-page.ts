@@ -45,7 +45,7 @@ ${totalTable(content)}
 
 type Content = Statement["content"];
 
-/** What a line of the usage names as its source; builds are counted instead. */
+/** The text for what a line of usage pays for; for builds it has their number. */
 function sourceOf({ kind, builds }: Content["lines"][number]): string {
   if (kind === "run") return "replicas";
   if (kind === "storage") return "persistent storage";

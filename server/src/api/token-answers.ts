@@ -43,7 +43,8 @@ export function rotationOf(call: ApiCall): Rotation {
 }
 
 /**
- * Reads the value of a field `expires_at`, which the contract has validated; null: it is absent.
+ * Reads the value of a field `expires_at`, which the contract has validated. Null: the field is
+ * absent or null.
  */
 export function endOf(value: unknown): Date | null {
   return value === null || value === undefined ? null : readTime("expires_at", value);

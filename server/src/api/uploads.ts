@@ -12,9 +12,9 @@ import type { HandlerParts } from "./parts.ts";
 import { OwnerGate } from "./owner-gate.ts";
 import { uploadUrl } from "./urls.ts";
 
-/** Each download keeps a file and a connection open until its client has everything. */
+/** Limits of downloads. Each keeps a file and a connection open until its client has everything. */
 const downloads = { max: 20, ownerMax: 4, ownerWaitingMax: 20, what: "downloads" };
-/** How long a download waits for others to end. */
+/** How long a download waits for a slot. */
 const waitMs = 20_000;
 
 /** Route handlers for deployments by upload. */

@@ -35,8 +35,8 @@ export function appEndpoint(urls: Urls, projectId: ProjectId, appName: string): 
 }
 
 /**
- * The URL at which a browser opens an app that serves pages. It has a host name for the app where
- * such names lead to the platform, and otherwise the app's path.
+ * The URL at which a browser opens an app that serves pages. Where host names of apps lead to the
+ * platform, the URL has the app's host name, and otherwise the app's path.
  */
 export function pageOfApp(urls: Urls, projectId: ProjectId, appName: string): string {
   return (

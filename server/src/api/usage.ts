@@ -82,7 +82,7 @@ function monthOf({ query }: ApiCall): string | null {
 function windowOf(call: ApiCall, nowMs: number): { readonly from: string; readonly to: string } {
   const requestedFrom = dayOf(call, "from");
   const requestedTo = dayOf(call, "to");
-  // An ISO time begins with the day, in ten characters, and that with the month, in seven.
+  // In an ISO time, the first ten characters are the day, and the first seven are its month.
   const to = requestedTo ?? new Date(nowMs + dayMs).toISOString().slice(0, 10);
   const lastDayMs = requestedTo === null ? nowMs : Date.parse(to) - dayMs;
   const from = requestedFrom ?? `${new Date(lastDayMs).toISOString().slice(0, 7)}-01`;

@@ -32,7 +32,7 @@ export function volumeUploadHandlers({ volumeUploads, urls }: HandlerParts) {
     },
     async putVolumePart(call) {
       const numberText = pathPart(call.request, "part_number") ?? "";
-      // Anything else becomes 0, which is refused, since no part has this number.
+      // A text that is no number of a part becomes 0, which is refused, since no part has number 0.
       const number = /^\d{1,5}$/.test(numberText) ? Number(numberText) : 0;
       const { "content-length": length } = call.request.headers;
       const arriving = {

@@ -13,7 +13,7 @@ import { downloadUrl } from "./urls.ts";
 
 /** The limits of downloads, each of which keeps a file open. */
 const downloads = { max: 64, ownerMax: "half", ownerWaitingMax: 256, what: "downloads" } as const;
-/** How long a download waits for others to end. */
+/** How long a download waits for a slot. */
 const waitMs = 20_000;
 /**
  * The limits of lists. Each list reads all names of a folder, which takes a second of computing for

@@ -39,7 +39,7 @@ function secretHandlers(useCases: WebhookUseCases) {
     async listWebhookSecrets(call) {
       const { caller, by } = call;
       const projectId = projectOf(call);
-      // Who may not change the secrets sees only that they exist.
+      // A caller who may not change the secrets sees only that they exist.
       const isShown = caller !== null && allows(caller, "webhooks.write", projectId);
       const secrets = (await useCases.secrets.list(projectId, by)).map(showSecret);
       const answer: Sent<z.infer<typeof answers.webhookSecretList>[number]>[] = isShown

@@ -1,6 +1,7 @@
 // The form of a backup: a tar of parts, compressed with zstd and encrypted with age, so that an
 // operator can open it without a platform (`age -d -i KEY BACKUP | zstd -d | tar -x`). It is
-// written and read as it goes along. Every byte is authenticated, and so is the end.
+// written and read as a stream. Every byte is authenticated, and so is the end, so that a change or
+// a missing end is noticed.
 import { Readable, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { ReadableStream as NodeWebStream } from "node:stream/web";
@@ -16,7 +17,10 @@ export type AddPart = (name: string, content: AsyncIterable<Buffer>) => Promise<
 /** A part of the archive that is read. What is not read of it is skipped. */
 export type Part = { readonly name: string; readonly content: AsyncIterable<Buffer> };
 
-/** The least length of a piece but the last: tar needs to know lengths before the first byte. */
+/**
+ * The minimum length of a piece. A part is cut into pieces because tar needs the length of a file
+ * before its first byte. Only the last piece of a part may be shorter.
+ */
 const pieceBytes = 4 * 1_048_576;
 
 /**
@@ -34,6 +38,7 @@ export async function writeArchive(
   const compressed = createZstdCompress();
   const encrypted = await encrypter.encrypt(webStream(compressed));
   let failure: Error | null = null;
+  // Keeps the first failure. Each failure destroys the streams, so that all other work ends too.
   const noting = async (work: Promise<unknown>): Promise<void> => {
     try {
       await work;
@@ -52,10 +57,14 @@ export async function writeArchive(
     noting(pipeline(tar, compressed)),
     noting(pipeline(nodeStream(encrypted), to)),
   ]);
+  // The compiler does not see that `noting` sets `failure`, and needs the cast.
   if (failure !== null) throw failure as Error;
 }
 
-/** A part `name` becomes the files `name/00000001`, `name/00000002` and so on; at least one. */
+/**
+ * Writes the part as the files `name/00000001`, `name/00000002` and so on. A part without content
+ * becomes one empty file.
+ */
 async function addPieces(tar: Pack, name: string, content: AsyncIterable<Buffer>): Promise<void> {
   let number = 0;
   let pending: Buffer[] = [];
@@ -83,7 +92,7 @@ const damagedText =
 
 /**
  * Reads the parts of an archive, in their order. Throws `CannotStart` when no key fits, or when the
- * archive is damaged or cut off: parts before the damage have been given by then.
+ * archive is damaged or cut off. Parts before the damage have been yielded by then.
  */
 export async function* readArchive(
   from: Readable,
@@ -96,7 +105,7 @@ export async function* readArchive(
       createZstdDecompress(),
       tar,
     );
-    // The loop throws the same error.
+    // The generator `partsOf` throws the same error.
     reading.catch(() => undefined);
     yield* partsOf(tar);
     await reading;
@@ -118,6 +127,7 @@ async function decrypt(
     return await decrypter.decrypt(webStream(bytesOf(from)));
   } catch (error) {
     if (error instanceof CannotStart) throw error;
+    // The library's message for keys that do not fit begins like this.
     const isOtherKey = error instanceof Error && error.message.startsWith("no identity matched");
     throw new CannotStart(
       isOtherKey
@@ -142,6 +152,7 @@ async function* partsOf(entries: AsyncIterable<Entry>): AsyncGenerator<Part> {
     };
     const pieces = content();
     yield { name, content: pieces };
+    // Skips what the caller has not read of this part.
     for await (const skipped of pieces) void skipped;
   }
 }
@@ -169,6 +180,6 @@ function webStream(chunks: AsyncIterable<Buffer>): ReadableStream<Uint8Array> {
 
 function nodeStream(stream: ReadableStream<Uint8Array>): Readable {
   const readable = Readable.fromWeb(stream as NodeWebStream<Uint8Array>);
-  // It may report its error again after the pipeline that it was part of has ended.
+  // The stream may report its error again after the pipeline that it was part of has ended.
   return readable.on("error", () => undefined);
 }

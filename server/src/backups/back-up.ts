@@ -1,6 +1,7 @@
 // Makes a backup while the platform runs: the database in one snapshot, then the secret keys, then
-// the files, so that every release of the snapshot has its files. What comes after the snapshot is
-// not in it. Nothing is held in memory or on the disk on the way.
+// the files, so that every release of the snapshot has its files. Rows that are written after the
+// snapshot are not in the backup. The backup is streamed: no copy of it is kept in memory or on the
+// way on this machine's disk.
 import { addAbortListener } from "node:events";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +32,7 @@ export type BackupOptions = {
 export type MadeBackup = {
   readonly address: string;
   readonly bytes: number;
-  /** The time of the snapshot, as ISO text: everything that was accepted before is in it. */
+  /** The time right after the snapshot was taken, as ISO text. */
   readonly at: string;
 };
 
@@ -66,6 +67,7 @@ async function* packedFiles(dataDir: string, signal: AbortSignal): AsyncGenerato
   const names = keptFiles.filter((name) => existsSync(join(dataDir, name)));
   if (names.length === 0) return;
   const options = ["-c", "--numeric-owner", ...names];
+  // Apps and builds may change the files meanwhile.
   await using tar = await startTar(options, dataDir, signal, { mayChange: true });
   yield* tar.output as AsyncIterable<Buffer>;
   await tar.end;

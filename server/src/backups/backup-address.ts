@@ -5,7 +5,10 @@ import type { BackupAddress, BackupFolder } from "./backup-folder.ts";
 import { LocalFolder } from "./local-folder.ts";
 import { S3Folder, type S3Settings } from "./s3-folder.ts";
 
-/** Throws `CannotStart` for what names no file. `s3` is null when there is no object store. */
+/**
+ * Reads the address of a backup. Throws `CannotStart` when the address names no file. `s3` is null
+ * when no object store is configured.
+ */
 export function readBackupAddress(address: string, s3: S3Settings | null): BackupAddress {
   const name = address.slice(address.lastIndexOf("/") + 1);
   const isBucket = /^s3:\/\/[^/]*$/.test(address);
@@ -24,6 +27,7 @@ export function readBackupAddress(address: string, s3: S3Settings | null): Backu
 /** Reads the address of a folder: a path, or s3://bucket/prefix. Throws `CannotStart`. */
 export function readBackupFolder(address: string, s3: S3Settings | null): BackupFolder {
   if (!address.startsWith("s3:")) return new LocalFolder(resolve(address));
+  // Names of buckets have 3 to 63 characters.
   const [, bucket, path = ""] =
     /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/.exec(address) ?? [];
   if (bucket === undefined) {

@@ -5,7 +5,7 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import type { CopiedDatabase } from "#store/database-copy.ts";
 import type { Part } from "./archive.ts";
 
-/** The names of the parts. Tables have their names below `tables`. */
+/** The names of the parts. The part of a table has the table's name after `tables`. */
 export const partNames = {
   manifest: "manifest.json",
   tables: "database/",
@@ -29,7 +29,7 @@ export const keptFiles: readonly string[] = [
   "uploads",
 ];
 
-/** The number of the form that is described here. A later form gets another one. */
+/** The number of the form that is described here. A later form gets another number. */
 export const contentForm = 1;
 
 const manifestShape = z.object({
@@ -48,7 +48,7 @@ const manifestShape = z.object({
   }),
 });
 
-/** What the other parts are. */
+/** The content of the first part, which describes the other parts. */
 export type Manifest = {
   readonly form: typeof contentForm;
   /** The version of the platform that made the backup. */
@@ -63,12 +63,13 @@ export async function* manifestContent(manifest: Manifest): AsyncGenerator<Buffe
   yield Buffer.from(JSON.stringify(manifest));
 }
 
-/** Enough for a database of 100,000 columns. */
+/** The maximum length of a manifest, which is enough for a database of 100,000 columns. */
 const manifestBytesMax = 16_777_216;
 
-/** Reads the first part. Throws `CannotStart` when it is none that this version knows. */
+/** Reads the first part. Throws `CannotStart` when it is no manifest that this version knows. */
 export async function readManifest(first: Part): Promise<Manifest> {
   const isManifest = first.name === partNames.manifest;
+  // Null is no manifest, so it is refused below.
   const found = manifestShape.safeParse(
     isManifest ? parsed(await readShortPart(first, manifestBytesMax)) : null,
   );
@@ -79,7 +80,7 @@ export async function readManifest(first: Part): Promise<Manifest> {
   );
 }
 
-/** Null: the text is no JSON. */
+/** The value of a JSON text; null: the text is no JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -88,7 +89,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Reads a short part. Throws `CannotStart` when it is longer, which no platform writes. */
+/** Reads a part. Throws `CannotStart` when it is longer than a platform writes such a part. */
 export async function readShortPart({ name, content }: Part, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;

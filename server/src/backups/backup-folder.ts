@@ -6,12 +6,12 @@ import type { Readable, Writable } from "node:stream";
 export interface BackupFolder {
   /** For messages: where the backup of this name is. */
   addressOf(name: string): string;
-  /** Throws when a backup of this name can already be seen not to be possible, before the work. */
+  /** Throws when it is clear before the work that no backup can be kept under this name. */
   check(name: string): Promise<void>;
-  /** Keeps what `fill` writes, once it is complete; returns its length. */
+  /** Keeps what `fill` writes, once that is complete. Returns the number of bytes. */
   write(name: string, fill: (to: Writable) => Promise<void>): Promise<number>;
   read(name: string): Promise<Readable>;
-  /** The names of all files there, backups or not. No order. */
+  /** The names of all files in the folder, backups or not, in no order. */
   list(): Promise<readonly string[]>;
   remove(name: string): Promise<void>;
 }

@@ -46,7 +46,7 @@ function isPublicKey(key: string): boolean {
   }
 }
 
-const privateKey = /^AGE-SECRET-KEY-/;
+const privateKeyForm = /^AGE-SECRET-KEY-/;
 
 /** The private keys in a file. Throws `CannotStart` when it has none. */
 export function readPrivateKeys(file: string): readonly string[] {
@@ -57,7 +57,7 @@ export function readPrivateKeys(file: string): readonly string[] {
     throw new CannotStart(`The key file cannot be read: ${errorMessage(error)}.`, { cause: error });
   }
   const lines = text.split("\n").map((line) => line.trim());
-  const keys = lines.filter((line) => privateKey.test(line));
+  const keys = lines.filter((line) => privateKeyForm.test(line));
   if (keys.length > 0) return keys;
   throw new CannotStart(
     `${file} holds no private key for backups: a line that begins with AGE-SECRET-KEY- (its content is not shown).`,

@@ -18,8 +18,9 @@ export type ScheduleOptions = {
   /** How many backups are kept. */
   readonly kept: number;
   readonly dataDir: string;
-  /** The command that makes a backup, without its address; and its whole environment. */
+  /** The command that makes a backup, without the backup's address, which comes last. */
   readonly program: readonly [string, ...string[]];
+  /** The whole environment of that command. */
   readonly environment: Readonly<Record<string, string>>;
   readonly log: Log;
   readonly clock: Clock;
@@ -27,8 +28,9 @@ export type ScheduleOptions = {
 
 /** What `slipway doctor` and metrics say of scheduled backups. */
 export type ScheduledBackups = {
-  /** Milliseconds since the Unix epoch; null: there is none. */
+  /** When the newest backup began, in milliseconds since 1970; null: there is none. */
   lastMs: number | null;
+  /** The number of failed backups since the platform started. */
   failures: number;
 };
 
@@ -37,17 +39,18 @@ const intervalMs = 600_000;
 /** A backup that takes longer has hung, or no schedule could keep up with it. */
 const backupMs = 12 * 3_600_000;
 const hourMs = 3_600_000;
-/** Enough for the message of the program. */
+/** How many characters of the program's error output are kept, which is enough for its message. */
 const messageLengthMax = 1_000;
 
-/** Names sort by time. */
+/** The form of the names of scheduled backups. Sorted as texts, they are in the order of time. */
 const nameForm = /^slipway-(\d{4}-\d{2}-\d{2}T)(\d{2})-(\d{2})-(\d{2}Z)\.age$/;
 
-/** A backup has such a name until it is complete, and leaves it when it is killed. */
+/** A file has such a name until its backup is complete, and keeps it if the program is killed. */
 const unfinishedForm = /^(.+)\.unfinished-\d+$/;
 
 /** The name of a scheduled backup that begins now. */
 function scheduledName(nowMs: number): string {
+  // The first 19 characters of an ISO time end with the seconds.
   return `slipway-${new Date(nowMs).toISOString().slice(0, 19).replaceAll(":", "-")}Z.age`;
 }
 
@@ -58,8 +61,8 @@ function timeOfName(name: string): number | null {
 }
 
 /**
- * Whether a scheduled backup that was killed has left this. A backup with a name of its own may be
- * in progress: somebody makes it by hand.
+ * Whether a scheduled backup that was killed has left the file of this name. Unfinished files of
+ * other backups do not count: somebody may be making such a backup by hand.
  */
 function isLeft(name: string): boolean {
   const [, complete = ""] = unfinishedForm.exec(name) ?? [];
@@ -67,15 +70,16 @@ function isLeft(name: string): boolean {
 }
 
 /**
- * Whether a backup is due in a folder with these names, and what to remove after the next one.
- * Pure.
+ * Whether a backup is due in a folder with these names, and which names are to be removed once a
+ * backup has succeeded (`spare`). Pure.
  */
 export function planBackups(
   names: readonly string[],
   { nowMs, everyHours, kept }: { nowMs: number; everyHours: number; kept: number },
 ): { readonly lastMs: number | null; readonly isDue: boolean; readonly spare: readonly string[] } {
-  // A machine whose clock was ahead has made names of a time to come. Until then they neither count
-  // nor go: as the newest ones, they would have each backup that is made now removed.
+  // If the machine's clock was ahead, names have times in the future. Until these times have come,
+  // such backups neither count nor are removed: counted as the newest ones, they would have each
+  // new backup removed. Names that are not the schedule's never count.
   const isPast = (name: string): boolean => (timeOfName(name) ?? Infinity) <= nowMs;
   const past = names.filter(isPast).toSorted();
   const lastMs = timeOfName(past.at(-1) ?? "");
@@ -84,7 +88,7 @@ export function planBackups(
   return { lastMs, isDue, spare: [...older, ...names.filter(isLeft)] };
 }
 
-/** Starts and stops with the platform. */
+/** Adds the schedule to the platform's loops, with which it starts and stops. */
 export function startBackupSchedule(
   options: ScheduleOptions,
   lifecycle: Lifecycle,
@@ -120,7 +124,7 @@ export function startBackupSchedule(
   return state;
 }
 
-/** Null: it is made; else why it is not. */
+/** Makes a backup. Returns null when it is made, and otherwise why it is not. */
 async function makeBackup(options: ScheduleOptions, signal: AbortSignal): Promise<string | null> {
   const { folder, program, environment, dataDir, clock } = options;
   let message = "";
@@ -140,7 +144,7 @@ async function makeBackup(options: ScheduleOptions, signal: AbortSignal): Promis
   return oneLine(message.trim()) || `the backup ended: ${how}`;
 }
 
-/** Writes a file into the data folder, which `slipway doctor` reads. */
+/** Writes the outcome of a turn into a file of the data folder, which `slipway doctor` reads. */
 function noteOutcome(
   { dataDir, clock }: ScheduleOptions,
   { lastMs, failure }: { readonly lastMs: number | null; readonly failure: string | null },

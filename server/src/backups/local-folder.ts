@@ -32,16 +32,19 @@ export class LocalFolder implements BackupFolder {
     const path = this.addressOf(name);
     const unfinished = `${path}.unfinished-${process.pid}`;
     try {
-      // Opened before anything is read: a stream would report later, and to nobody, that it cannot.
+      // The file is opened before anything is read. A stream that opens its file itself would
+      // report a failure only later, when nobody listens.
       await using file = await open(unfinished, "wx", 0o600);
       const to = file.createWriteStream({ flush: true });
       await fill(to);
+      // Another backup may have taken the name meanwhile.
       await this.check(name);
       renameSafely(unfinished, path);
       return to.bytesWritten;
     } catch (error) {
-      // The error above says more than one of the removal.
+      // The error that is thrown below says more than an error of this removal would.
       await rm(unfinished, { force: true }).catch(() => undefined);
+      // Errors of the file system have codes.
       if (error instanceof CannotStart || errorCode(error) === "") throw error;
       const why = errorMessage(error);
       throw new CannotStart(`The backup could not be written: ${why}.`, { cause: error });

@@ -1,6 +1,6 @@
-// Restores a backup into an empty data folder and an empty database. It is read to its end before
-// anything is written. A mark in the folder keeps a platform from starting on half a restore, and a
-// restore that fails leaves nothing.
+// Restores a backup into an empty data folder and an empty database. The backup is read to its end
+// before anything of it is written. A mark in the folder keeps a platform from starting on half a
+// restore, and a restore that fails leaves nothing.
 import { addAbortListener } from "node:events";
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -48,6 +48,7 @@ export async function checkBackup(options: Omit<RestoreOptions, "settings">): Pr
   let manifest: Manifest | undefined;
   await readParts(options, {
     onManifest: (read) => {
+      // Throws when this version does not have the migrations of the database.
       migrationsOf(read.database);
       manifest = read;
       return Promise.resolve();
@@ -80,7 +81,7 @@ export async function restore(options: RestoreOptions): Promise<Manifest> {
 
 function requireEmptyFolder(dataDir: string): void {
   const names = existsSync(dataDir) ? readdirSync(dataDir) : [];
-  // A disk of its own has this folder.
+  // If the data folder is the root of a disk, it has the folder `lost+found`.
   const other = names.find((name) => name !== "lost+found");
   if (other === undefined) return;
   throw new CannotStart(
@@ -99,6 +100,7 @@ async function openTarget(
   lock: ReturnType<typeof lockFolder>,
 ): Promise<ReachedDatabase> {
   writeFileSafely(unfinishedRestore(settings.dataDir), "");
+  // `restore` releases the lock, so the database must not.
   if (settings.databaseUrl === null)
     return await startAlone(settings, { log, clock, lock: { ...lock, release: () => undefined } });
   return databaseAt(settings.databaseUrl);
@@ -124,7 +126,7 @@ async function fillFolder(options: RestoreOptions, target: ReachedDatabase): Pro
   }
 }
 
-/** Longer than the file of any number of keys that a platform has had. */
+/** The maximum length of the file of secret keys. No platform has had so many keys. */
 const secretKeyBytesMax = 65_536;
 
 async function restorePart(
@@ -137,8 +139,8 @@ async function restorePart(
 }
 
 /**
- * Unpacks the files into a folder of their own, since a backup that somebody has made up may name
- * any file, and moves into the data folder what a backup holds.
+ * Unpacks the files into a separate folder, since a forged backup may name any file, and then moves
+ * only `keptFiles` into the data folder.
  */
 async function restoreFiles(
   content: Part["content"],
@@ -161,7 +163,8 @@ async function unpack(
 ): Promise<void> {
   await using tar = await startTar(["-x", "-p", "--numeric-owner"], folder, signal);
   let isReading = true;
-  // Tar ends before the last zeros of its archive, which are read all the same.
+  // Tar ends before the last zeros of its archive. From then on, the rest is read and dropped, so
+  // that the backup is read to its end.
   for await (const chunk of content) isReading &&= await isWritten(tar.input, chunk);
   tar.input.end();
   await tar.end.catch((error: unknown) => {
@@ -173,7 +176,7 @@ async function unpack(
 
 type Takers = {
   readonly onManifest: (manifest: Manifest) => Promise<void>;
-  /** `table`: whose rows the part has; undefined: it is another of `partNames`. */
+  /** `table`: the table whose rows the part has; undefined: it has the secret keys or the files. */
   readonly onPart: (part: Part, table: CopiedTable | undefined) => Promise<void>;
 };
 
@@ -187,7 +190,7 @@ async function readParts(
   let manifest: Manifest | undefined;
   const read = new Set<string>();
   for await (const part of readArchive(file, privateKeys)) {
-    // A second tar could write through a link that the first one has made.
+    // A second tar of files could write through a link that the first tar has made.
     if (read.has(part.name)) throw new CannotStart(`${notOurs} It has ${part.name} twice.`);
     read.add(part.name);
     if (manifest === undefined) {
@@ -199,7 +202,10 @@ async function readParts(
   }
 }
 
-/** Throws `CannotStart` for a part that no backup holds. */
+/**
+ * The table whose rows the part has; undefined: the part has the secret keys or the files. Throws
+ * `CannotStart` for a part that no backup holds.
+ */
 function tableOf({ name }: Part, { database }: Manifest): CopiedTable | undefined {
   const table = database.tables.find((one) => name === `${partNames.tables}${one.name}`);
   if (table !== undefined || name === partNames.secretKey || name === partNames.files) return table;

@@ -1,5 +1,5 @@
 // Keeps backups in a bucket of an object store that speaks S3. A backup is uploaded in parts and
-// appears when the last one is there; the parts of one that fails are removed.
+// appears when the last part is there. The parts of a backup that fails are removed.
 import { PassThrough, Readable, type Writable } from "node:stream";
 import type { ReadableStream as NodeWebStream } from "node:stream/web";
 import { S3mini, S3NetworkError, S3ServiceError, type UploadPart } from "s3mini";
@@ -18,10 +18,11 @@ export type S3Settings = {
   readonly secretAccessKey: Secret;
 };
 
-/** An object store takes at most 10,000 parts, some of them only if all have one length. */
+/** The length of each part but the last. Some object stores take only parts of equal length. */
 const partBytes = 32 * 1_048_576;
+/** The maximum number of parts that an object store takes. */
 const partsMax = 10_000;
-/** A server that is busy or starts again needs some seconds. */
+/** When the upload of a part is retried: a server that is busy or restarts needs some seconds. */
 const partRetries: RetryPolicy = {
   triesMax: 4,
   firstMs: 1_000,
@@ -31,7 +32,7 @@ const partRetries: RetryPolicy = {
 };
 /** How long a request may take; a part is small enough for a slow line. */
 const requestMs = 600_000;
-/** How long a whole backup may be read. */
+/** How long the reading of a whole backup may take. */
 const readMs = 12 * 3_600_000;
 
 /** The objects of a bucket whose names begin with a prefix. */
@@ -75,7 +76,7 @@ export class S3Folder implements BackupFolder {
 
   async write(name: string, fill: (to: Writable) => Promise<void>): Promise<number> {
     const to = new PassThrough();
-    // What is being written ends when its content cannot be read: nobody waits for the parts.
+    // When `fill` fails, it destroys `to`. The upload ends then, since nobody needs its parts.
     const ended = new AbortController();
     to.once("close", () => {
       if (!to.writableFinished) ended.abort();
@@ -86,6 +87,7 @@ export class S3Folder implements BackupFolder {
         throw error;
       },
     );
+    // A failed upload destroys `to`, so that `fill` fails with the same error.
     const [uploaded, filled] = await Promise.allSettled([uploading, fill(to)]);
     if (filled.status === "rejected") throw filled.reason;
     if (uploaded.status === "rejected") throw uploaded.reason;
@@ -100,6 +102,7 @@ export class S3Folder implements BackupFolder {
   }
 
   async list(): Promise<readonly string[]> {
+    // Without a maximum number of keys (`undefined`), the list is complete.
     const objects = await this.#asked(() =>
       this.#client.listObjects("/", this.#prefix, undefined, { delimiter: "/" }),
     );
@@ -125,13 +128,16 @@ export class S3Folder implements BackupFolder {
       await this.#asked(() => this.#client.completeMultipartUpload(key, uploadId, parts));
       return bytes;
     } catch (error) {
-      // The error above says more than one of the removal.
+      // The error that is thrown below says more than an error of this removal would.
       await this.#client.abortMultipartUpload(key, uploadId).catch(() => undefined);
       throw error;
     }
   }
 
-  /** A server may be busy for a moment: that is no reason to begin a long upload again. */
+  /**
+   * Uploads a part, and retries if that fails: a server that is busy for a moment is no reason to
+   * begin a long upload again.
+   */
   async #uploadPart(
     upload: {
       readonly key: string;
@@ -152,11 +158,12 @@ export class S3Folder implements BackupFolder {
     const uploaded = await retry(options, () =>
       this.#asked(() => this.#client.uploadPart(key, uploadId, part, number)),
     );
+    // Every try has failed, or `signal` has ended the tries.
     if (uploaded === undefined) throw failure ?? signal.reason;
     return uploaded;
   }
 
-  /** Throws `CannotStart` with the server's reason, which holds no secret. */
+  /** Asks the server. Throws `CannotStart` with the server's reason, which holds no secret. */
   async #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     try {
       return await ask();
@@ -176,6 +183,7 @@ function reasonOf(error: unknown): string {
   return `no answer of the object store (${code || inner || "the request failed"})`;
 }
 
+/** The content in parts of `partBytes`, and at the end a part with the rest, which may be empty. */
 async function* partsOf(from: Readable): AsyncGenerator<Buffer> {
   let pending: Buffer[] = [];
   let bytes = 0;

@@ -1,6 +1,6 @@
 // Checks claims: looks up their records, and writes what follows from them. A loop does this for
-// all claims that are due, and the API for one that somebody asks about. A name passes from one app
-// to another only here.
+// all claims that are due, and the API for a claim that somebody asks about. A name passes from one
+// app to another only here.
 import { platformActor, record, type AuditEntry } from "#audit/record.ts";
 import type { AppHosts } from "#lib/app-hosts.ts";
 import { Loop } from "#lib/loop.ts";
@@ -23,18 +23,18 @@ export type DomainChecksParts = Pick<Foundation, "db" | "clock" | "log"> & {
 
 /** The longest time from when a claim is due to its check. */
 const intervalMs = 15_000;
-/** The maximum number of claims of which one turn chooses. */
+/** The maximum number of claims from which one turn chooses. */
 const dueMax = 2_000;
 /**
- * The maximum number of claims of one project in a turn; the others wait for the next. Name servers
- * that do not answer thus delay the claims of other projects by seconds only.
+ * The maximum number of claims of one project in a turn; its other claims wait for the next turn.
+ * So name servers that do not answer delay the claims of other projects by seconds only.
  */
 const dueOfProjectMax = 8;
 
 /** Checks claims. */
 export class DomainChecks {
   readonly #parts: DomainChecksParts;
-  /** Checks what is due. The caller ties it to the platform. */
+  /** Checks the claims that are due. The caller starts and stops this loop with the platform. */
   readonly loop: Loop;
 
   constructor(parts: DomainChecksParts) {
@@ -44,14 +44,14 @@ export class DomainChecks {
       name: "domains",
       intervalMs,
       turn: () => this.#checkDue(),
-      // A claim that has failed stays so until somebody asks again.
+      // A wrong time could make a claim fail, and a failed claim is not checked again by itself.
       waitsForClock: true,
       clock,
       log,
     });
   }
 
-  /** Checks one claim; does nothing when it is removed meanwhile. Throws as `DomainLookup.look`. */
+  /** Checks one claim, unless it is removed meanwhile. Throws what `DomainLookup.look` throws. */
   async check(row: store.DomainRow): Promise<void> {
     const { db, lookup } = this.#parts;
     const { name, app_id: appId } = row;
@@ -63,7 +63,7 @@ export class DomainChecks {
     });
   }
 
-  /** The claim that a row has. */
+  /** The claim in a row. */
   claimOf(row: store.DomainRow): DomainClaim {
     const { name, token, state, project_id: projectId, app_name: appName } = row;
     return {
@@ -87,6 +87,7 @@ export class DomainChecks {
     await Promise.all(checks);
   }
 
+  /** Writes what the records say of the claim `own`, and of the claim that had the name so far. */
   async #apply(
     tx: Tx,
     own: store.DomainRow,
@@ -128,7 +129,9 @@ function columnsOf({ state, found, checkAtMs, missingSinceMs }: CheckedClaim) {
   };
 }
 
-/** Ends a claim, so that the name is free. `checkedAt` absent: it was not checked itself. */
+/**
+ * Ends a claim, so that the name is free. `checkedAt` undefined: only another claim was checked.
+ */
 async function fail(tx: Tx, row: store.DomainRow, found: string, checkedAt?: Date): Promise<void> {
   await store.updateDomain(tx, keyOf(row), {
     state: "Failed",

@@ -1,5 +1,6 @@
-// Asks DNS for the records that prove a domain. Whoever adds a name may pick one whose name servers
-// stay silent, so each look has a deadline, and only so many run at once, few of one project.
+// Asks DNS for the records that prove a domain. Somebody may add a name whose name servers stay
+// silent, so each look has a deadline, and the number of looks at once is limited, for all projects
+// and for each one.
 import { Resolver } from "node:dns/promises";
 import type { Clock } from "#lib/clock.ts";
 import { errorCode } from "#lib/error-code.ts";
@@ -13,15 +14,21 @@ import type { DnsRecords } from "./domain-proof.ts";
 /** The timeout of one query to one server; the second try waits longer. */
 const dnsWaitMs = 2_000;
 const dnsTries = 2;
-/** The deadline of a look, whatever number of servers there is. */
+/** The deadline of a look, however many servers there are. */
 const lookMs = 10_000;
+/** The maximum number of looks that run at once. */
 const atOnceMax = 16;
+/** The maximum number of looks of one project that run at once. */
 const atOnceOfProjectMax = 4;
+/** The maximum number of looks that wait. */
 const waitingMax = 500;
-/** More than a project has domains, so that one project cannot use up the queue of all. */
+/**
+ * The maximum number of looks of one project that wait. It is more than a project has domains, and
+ * still leaves room in the queue for other projects.
+ */
 const waitingOfProjectMax = 120;
-/** Codes that say that DNS has no such record. Others say that it could not answer. */
-const isAbsent = new Set(["ENOTFOUND", "ENODATA"]);
+/** Codes that say that DNS has no such record. Other codes say that DNS could not answer. */
+const absentCodes = new Set(["ENOTFOUND", "ENODATA"]);
 
 export type DomainLookupOptions = {
   /** The name servers to ask, as address or address:port; empty: those of the machine. */
@@ -44,14 +51,17 @@ export class DomainLookup {
     this.#options = options;
   }
 
-  /** Throws `Fault("rate_limited")` when too many looks wait; DNS without an answer is no error. */
+  /**
+   * Looks up the records that may prove the name. Throws `Fault("rate_limited")` when too many
+   * looks wait. That DNS does not answer is no error.
+   */
   async look(projectId: ProjectId, name: string): Promise<DnsRecords> {
     return await this.#gate.run(() => this.#look(name), { key: projectId });
   }
 
   async #look(name: string): Promise<DnsRecords> {
     const { dnsServers, clock } = this.#options;
-    // A new resolver each time, so that it uses the machine's current name servers.
+    // Each look has a new resolver, which uses the machine's current name servers.
     const resolver = new Resolver({ timeout: dnsWaitMs, tries: dnsTries });
     if (dnsServers.length > 0) resolver.setServers(dnsServers);
     const texts = resolver.resolveTxt(`${challengeLabel}.${name}`);
@@ -71,15 +81,16 @@ export class DomainLookup {
   }
 }
 
-/** The records; empty: DNS has none; null: it did not answer. */
+/** The records; empty: DNS has none; null: DNS did not answer. */
 async function orNull(answer: Promise<readonly string[]>): Promise<readonly string[] | null> {
   try {
     return await answer;
   } catch (error) {
-    return isAbsent.has(errorCode(error)) ? [] : null;
+    return absentCodes.has(errorCode(error)) ? [] : null;
   }
 }
 
+/** The name in lower case, without a dot at its end. */
 function plainName(name: string): string {
   return name.toLowerCase().replace(/\.$/, "");
 }

@@ -17,8 +17,12 @@ export type PlatformNames = {
 export const challengeLabel = "_slipway-challenge";
 /** DNS allows 253 characters, and the name of the challenge must fit too. */
 const lengthMax = 253 - challengeLabel.length - 1;
+/** A part of a name has at most 63 characters. */
 const labelForm = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-/** Names that DNS never has (RFC 6761, 6762, 7686), and its names of addresses. */
+/**
+ * Last parts of names that no app can have: DNS never has the first ones (RFC 6761, 6762, 7686),
+ * and `arpa` is for the names of addresses.
+ */
 const unusable: ReadonlySet<string> = new Set(["localhost", "local", "invalid", "onion", "arpa"]);
 const allowed = "a host name with at least two parts, such as shop.example.org";
 
@@ -31,12 +35,14 @@ export function readDomainName(text: string, platform: PlatformNames): string {
   const given = text.trim().replace(/\.$/, "");
   if (given.includes("*"))
     throw refuse("one host name, without *: add each name that the app is to answer on");
+  // IPv6 addresses have colons too, but are refused below, with another text.
   if (/[/:@?#\s]/.test(given) && isIP(given) === 0)
     throw refuse(`${allowed}, without scheme, port and path`);
   const name = domainToASCII(given);
   if (isIP(given) !== 0 || isIP(name) !== 0) throw refuse(`${allowed}, and no address`);
   const labels = name.split(".");
   const isName = labels.length > 1 && labels.every((label) => labelForm.test(label));
+  // A name whose last part is a number may be taken for an address.
   if (!isName || /^\d+$/.test(labels.at(-1) ?? "")) throw refuse(allowed);
   if (name.length > lengthMax) throw refuse(`at most ${lengthMax} characters long`);
   if (unusable.has(labels.at(-1) ?? "")) throw refuse(`${allowed}, and one that DNS can have`);
@@ -44,7 +50,8 @@ export function readDomainName(text: string, platform: PlatformNames): string {
     if (name === own || name.endsWith(`.${own}`))
       throw refuse(`a name of yours: ${own} and all names below it are the platform's`);
   }
-  // Pages of an app could set cookies there that the dashboard gets.
+  // With a name above the platform's own, pages of an app could set cookies that the dashboard
+  // gets.
   if (platform.host.endsWith(`.${name}`))
     throw refuse(`a name that the platform's own, ${platform.host}, is not below`);
   return name;

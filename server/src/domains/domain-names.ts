@@ -1,6 +1,6 @@
 // The proven domains, in memory: the proxy finds an app by its domain without the database, and
-// certificates are requested for these names only. Loaded at the start, and again whenever one is
-// proven or lost.
+// certificates are requested for these names only. They are loaded at the start, and again
+// whenever a domain is proven or lost.
 import type { AppOfHost } from "#lib/app-hosts.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -9,14 +9,14 @@ import { readProvenNames } from "./domain-store.ts";
 
 export type DomainNamesOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  /** The host of the platform's own URL, which leads to no app; null: it has no name. */
+  /** The host of the platform's public URL, which leads to no app; null: no such URL is set. */
   readonly ownHost: string | null;
 };
 
 /** A failed read is retried after this time. A turn with nothing to read does nothing. */
 const retryMs = 1_000;
-/** What most hosts lack: a port, capital letters, a final dot. */
-const isUnusual = /[A-Z:]|\.$/;
+/** Matches a host that has a port, capital letters or a final dot, which most hosts do not have. */
+const unusualForm = /[A-Z:]|\.$/;
 
 /** The proven names; call `start()` once before use. `stop()` stops listening. */
 export class DomainNames {
@@ -39,10 +39,10 @@ export class DomainNames {
     });
   }
 
-  /** The app whose domain the field `Host` names; null: it names none. One map lookup. */
+  /** The app whose domain the field `Host` names; null: there is none. Costs one map lookup. */
   appOf(host: string | undefined): AppOfHost | null {
     if (host === undefined || this.#apps.size === 0) return null;
-    const name = isUnusual.test(host) ? host.toLowerCase().replace(/\.?(?::\d*)?$/, "") : host;
+    const name = unusualForm.test(host) ? host.toLowerCase().replace(/\.?(?::\d*)?$/, "") : host;
     return this.#apps.get(name) ?? null;
   }
 
@@ -72,7 +72,10 @@ export class DomainNames {
     await this.#loop.stop();
   }
 
-  /** Turns do not overlap, so no older read overwrites a newer result. */
+  /**
+   * Reads the names if they may have changed. Turns do not overlap, so no older read overwrites a
+   * newer result.
+   */
   async #readIfStale(): Promise<void> {
     if (!this.#isStale) return;
     this.#isStale = false;
@@ -80,7 +83,7 @@ export class DomainNames {
       const names = await readProvenNames(this.#options.db);
       this.#apps = new Map(
         names
-          // An app may have proven it before it became the platform's.
+          // An app may have proven this name before it became the platform's own.
           .filter(({ name }) => name !== this.#options.ownHost)
           .map(({ name, projectId, appName }) => [name, { projectId, appName }]),
       );

@@ -1,18 +1,18 @@
 // Decides what DNS says about a claim of a name, and what follows from it. Pure.
 //
 // A CNAME record proves the name for the app whose own host name it leads to, which contains the
-// project's id. One that leads to the platform's host proves nothing, since everybody's would: such
-// a name needs the TXT record with the token of the claim. See
+// project's id. A CNAME record that leads to the platform's host proves nothing, since it does not
+// say for which app. Such a name needs the TXT record with the token of the claim. See
 // docs/decisions/0055-domains-of-apps.md.
 import type { DomainState } from "@slipway/contract/words.ts";
 import { oneLine } from "#lib/one-line.ts";
 import { challengeLabel } from "./domain-name.ts";
 
-/** What DNS has; null: it did not answer. */
+/** What DNS has. A member is null when DNS did not answer. */
 export type DnsRecords = {
   /** Where the CNAME record of the name leads; empty: there is none. */
   readonly cnames: readonly string[] | null;
-  /** The TXT records of the challenge. */
+  /** The TXT records of the challenge; empty: there are none. */
   readonly texts: readonly string[] | null;
 };
 
@@ -28,7 +28,7 @@ type Expected = {
 export type DomainClaim = Expected & {
   readonly state: DomainState;
   readonly pendingSinceMs: number;
-  /** Null: the proof was there at the last check that DNS answered. */
+  /** Since when the proof is missing; null: it was there at the last check that DNS answered. */
   readonly missingSinceMs: number | null;
 };
 
@@ -38,11 +38,14 @@ export type Verdict = "proven" | "missing" | "unknown";
 /** What a claim becomes by a check. */
 export type CheckedClaim = {
   readonly state: DomainState;
+  /**
+   * What DNS has instead of the proof, or why the proof does not count; null: the name is proven.
+   */
   readonly found: string | null;
   readonly missingSinceMs: number | null;
-  /** Null: the claim has failed. */
+  /** When the claim is to be checked again; null: never, since it has failed. */
   readonly checkAtMs: number | null;
-  /** The claim that had the name until now fails. */
+  /** Whether the name passes to this claim, so that the claim that had it until now fails. */
   readonly isTakenOver: boolean;
 };
 
@@ -53,8 +56,9 @@ const dayMs = 24 * hourMs;
 const provingMs = 2 * dayMs;
 /** The longest wait between two checks of a name that is to be proven. */
 const pendingEveryMs = 30 * minuteMs;
-/** How often a proven name is checked, and how often when its proof was not found. */
+/** How often a proven name is checked. */
 const provenEveryMs = dayMs;
+/** How often a proven name is checked whose proof was not found. */
 const missingEveryMs = hourMs;
 /** How long a name is kept whose proof is gone. */
 const graceMs = 7 * dayMs;
@@ -75,8 +79,8 @@ export function verdictOn({ token, appHost }: Expected, { cnames, texts }: DnsRe
 }
 
 /**
- * What the claim becomes. `holder`: the other claim that has the name now; null: there is none. It
- * keeps the name as long as its own proof may be there.
+ * What the claim becomes. `holder`: the other claim that has the name now; null: there is none.
+ * The holder keeps the name as long as its own proof may be there.
  */
 export function checkedClaim(
   claim: DomainClaim,
@@ -102,15 +106,18 @@ export function checkedClaim(
     };
   }
   const found = verdict === "proven" ? heldText : foundText(claim, records);
+  // The first check that misses the proof begins the grace period.
   const isMissing = claim.state === "Validated" && verdict === "missing";
   const missingSinceMs = isMissing ? (claim.missingSinceMs ?? nowMs) : claim.missingSinceMs;
   const missed = { found, missingSinceMs, isTakenOver: false } as const;
   const endMs = failsAtMs({ ...claim, missingSinceMs });
-  // Without an answer of DNS, a proven name stays proven: the fault may be the platform's.
+  // Without an answer of DNS, a proven name stays proven: the fault may be the platform's. The time
+  // of a pending claim ends all the same.
   const mayEnd = claim.state === "Pending" || verdict === "missing";
   if (claim.state === "Failed" || (mayEnd && endMs !== null && nowMs >= endMs))
     return { ...missed, state: "Failed", missingSinceMs: null, checkAtMs: null };
-  // People look at a name that they have just added, so the first checks follow each other closely.
+  // The wait grows with the age of the claim: people look at a name that they have just added, so
+  // the first checks follow each other closely.
   const ageMs = Math.max(minuteMs, nowMs - claim.pendingSinceMs);
   const waitMs = claim.state === "Pending" ? Math.min(ageMs, pendingEveryMs) : missingEveryMs;
   return { ...missed, state: claim.state, checkAtMs: nowMs + waitMs };

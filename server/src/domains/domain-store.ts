@@ -17,6 +17,7 @@ export type ProvenName = {
   readonly appName: string;
 };
 
+/** The claims of all apps that are not being deleted. */
 function domainRows(db: Db) {
   return db
     .selectFrom("app_domains")

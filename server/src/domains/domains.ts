@@ -20,13 +20,19 @@ import * as store from "./domain-store.ts";
 export type DomainView = {
   readonly name: string;
   readonly state: DomainState;
+  /**
+   * What the last check found instead of the proof; null: it found the proof, or did not run yet.
+   */
   readonly found: string | null;
+  /** The CNAME record that proves the name; null: the app has no host name of its own. */
   readonly cname: DnsRecord | null;
+  /** The TXT record that proves the name. */
   readonly txt: DnsRecord;
   readonly createdAt: Date;
   readonly checkedAt: Date | null;
   readonly nextCheckAt: Date | null;
   readonly validatedAt: Date | null;
+  /** When the claim fails if nothing changes; null: it has failed, or nothing is missing. */
   readonly failsAt: Date | null;
 };
 
@@ -49,7 +55,9 @@ export type DomainsParts = Pick<Foundation, "db" | "clock"> & {
 /** Use cases; their methods throw `Fault`. */
 export class Domains {
   readonly #parts: DomainsParts;
+  /** Limits the checks that a project asks for. */
   readonly #asked: RateLimit;
+  /** Limits the names that a project adds. */
   readonly #added: RateLimit;
 
   constructor(parts: DomainsParts) {
@@ -81,7 +89,7 @@ export class Domains {
       if (before !== undefined && before.state !== "Failed") return before;
       if (before === undefined) await this.#insert(tx, ref);
       else await this.#begin(tx, ref);
-      await recordOf(tx, ref, "domain.add", by);
+      await recordAction(tx, ref, "domain.add", by);
       return await this.#require(tx, ref);
     });
     this.#parts.checks.loop.nudge();
@@ -99,7 +107,7 @@ export class Domains {
       await lockAppForChange(tx, ref);
       const before = await this.#require(tx, ref);
       if (before.state === "Failed") await this.#begin(tx, ref);
-      await recordOf(tx, ref, "domain.check", by);
+      await recordAction(tx, ref, "domain.check", by);
       return before;
     });
     await checks.check(row);
@@ -113,7 +121,7 @@ export class Domains {
       const removed = await store.deleteDomain(tx, ref);
       if (removed === undefined) throw noSuchDomain(ref.name);
       if (removed.wasProven) await notify(tx, "domains", ref.name);
-      await recordOf(tx, ref, "domain.remove", by);
+      await recordAction(tx, ref, "domain.remove", by);
     });
   }
 
@@ -129,7 +137,7 @@ export class Domains {
     await store.insertDomain(tx, { ...ref, token: randomBytes(16).toString("hex") });
   }
 
-  /** Begins the time anew in which the name has to be proven. */
+  /** Restarts the time in which the name has to be proven. */
   async #begin(tx: Tx, ref: DomainRef): Promise<void> {
     const now = new Date(this.#parts.clock.now());
     await store.updateDomain(tx, ref, { state: "Pending", pending_since: now, check_at: now });
@@ -163,7 +171,7 @@ function noSuchDomain(name: string): Fault {
   return new Fault("not_found", `The app has no domain ${name}; slipway domains list shows all.`);
 }
 
-async function recordOf(
+async function recordAction(
   tx: Tx,
   { projectId, name }: { readonly projectId: ProjectId; readonly name: string },
   action: AuditAction,
