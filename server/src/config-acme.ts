@@ -1,6 +1,7 @@
 // The settings of certificates that the platform gets by itself, read for config.ts.
 import { isAbsolute } from "node:path";
 import { Secret } from "#lib/secret.ts";
+import { readDnsServers } from "./config-dns.ts";
 import type { PlatformSettingName, SettingReader } from "./config-table.ts";
 
 /** How the platform gets certificates. */
@@ -60,22 +61,12 @@ type DnsConfig = (
   | { readonly by: "cloudflare" | "digitalocean"; readonly token: Secret }
 ) & { readonly servers: readonly string[] };
 
-/** An IPv4 or IPv6 address, perhaps with a port. An IPv6 address with a port is in brackets. */
-const serverForm = /^(?:[\d.]+|[\da-f:]+|\[[\da-f:]+\])(?::\d{1,5})?$/i;
-
 /** Reads how names are proven by DNS records; null: they are not. */
 function readDns({ text, refuse }: SettingReader): DnsConfig | null {
   const by = text("SLIPWAY_ACME_DNS");
   const program = text("SLIPWAY_ACME_DNS_HOOK");
   const token = text("SLIPWAY_ACME_DNS_TOKEN");
-  const servers = (text("SLIPWAY_ACME_DNS_SERVERS") ?? "").split(",").map((one) => one.trim());
-  const given = servers.filter((server) => server !== "");
-  const wrong = given.find((server) => !serverForm.test(server));
-  if (wrong !== undefined) {
-    refuse(
-      `SLIPWAY_ACME_DNS_SERVERS has "${wrong}", but must contain addresses such as 9.9.9.9 or 127.0.0.1:5353.`,
-    );
-  }
+  const servers = readDnsServers("SLIPWAY_ACME_DNS_SERVERS", { text, refuse });
   if (by === null) return null;
   if (by === "hook") {
     if (program === null || !isAbsolute(program)) {
@@ -84,7 +75,7 @@ function readDns({ text, refuse }: SettingReader): DnsConfig | null {
         `SLIPWAY_ACME_DNS is hook, so SLIPWAY_ACME_DNS_HOOK must be the absolute path of a program; it is ${is}.`,
       );
     }
-    return { by, program, servers: given };
+    return { by, program, servers };
   }
   if (by !== "cloudflare" && by !== "digitalocean") {
     return refuse(
@@ -93,5 +84,5 @@ function readDns({ text, refuse }: SettingReader): DnsConfig | null {
   }
   if (token === null)
     return refuse(`SLIPWAY_ACME_DNS is ${by}, so SLIPWAY_ACME_DNS_TOKEN must be its token.`);
-  return { by, token: new Secret(token), servers: given };
+  return { by, token: new Secret(token), servers };
 }

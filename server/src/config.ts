@@ -3,6 +3,7 @@
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { readAcme } from "./config-acme.ts";
+import { readDnsServers } from "./config-dns.ts";
 import { readAuditForward } from "./config-audit.ts";
 import { readBackup } from "./config-backup.ts";
 import { readMetrics } from "./config-metrics.ts";
@@ -160,7 +161,7 @@ function nameSettings(text: Read<string | null>) {
     /** The host names of apps. */
     appHosts: new AppHosts(parseDomain(chosenDomain(text), text("SLIPWAY_PUBLIC_URL"))),
     /** The name servers that are asked for proofs of domains; empty: those of the machine. */
-    dnsServers: parseDnsServers(text("SLIPWAY_DNS_SERVERS")),
+    dnsServers: readDnsServers("SLIPWAY_DNS_SERVERS", { text, refuse }),
   };
 }
 
@@ -347,20 +348,6 @@ function parseNameServers(value: string | null): readonly string[] {
     if (isIP(server) === 4) return server;
     throw new ConfigRefused(
       `SLIPWAY_APP_NAME_SERVERS has "${server}", but must contain IPv4 addresses such as 9.9.9.9.`,
-    );
-  });
-}
-
-/** An IPv4 address, or an IPv6 address in brackets; then a port. */
-const serverForm = /^(?:([\d.]+)|\[([\da-f:.]+)\]):([1-9]\d{0,4})$/i;
-
-function parseDnsServers(value: string | null): readonly string[] {
-  return parseList(value).map((server) => {
-    const [, address = "", inBrackets = "", port] = serverForm.exec(server) ?? [];
-    const isAddress = isIP(address) === 4 || isIP(inBrackets) === 6;
-    if (isIP(server) !== 0 || (isAddress && Number(port) <= 65_535)) return server;
-    throw new ConfigRefused(
-      `SLIPWAY_DNS_SERVERS has "${server}", but must contain IP addresses such as 9.9.9.9, 9.9.9.9:5353 or [2620:fe::fe]:5353.`,
     );
   });
 }

@@ -162,7 +162,7 @@ test("a file is sent in the best form that the browser takes, and is the same in
   const { body } = await api.call("GET", "/dashboard", { token: null });
   const path = /src="(\/dashboard\/assets\/[^"]+\.js)"/.exec(String(body))?.[1] ?? "";
   const [plain, gzip, br, refused] = await Promise.all(
-    ["identity", "gzip, deflate", "gzip, deflate, br", "br;q=0, gzip;q=0"].map((accepted) =>
+    ["identity", "gzip, deflate", "gzip, deflate, br", "br; q=0, gzip;q=0"].map((accepted) =>
       bytesOf(api.baseUrl + path, accepted),
     ),
   );

@@ -91,8 +91,8 @@ function send(file: DashboardFile, request: FastifyRequest, reply: FastifyReply)
   for (const encoding of ["br", "gzip"] as const) {
     const content = file[encoding];
     // The client accepts an encoding that it names, unless a quality of 0 follows the name.
-    const isAccepted = new RegExp(`\\b${encoding}\\b(?!;q=0(?:\\.0*)?(?:,|$))`).test(accepted);
-    if (content !== undefined && isAccepted)
+    const offered = new RegExp(`\\b${encoding}\\b(?!\\s*;\\s*q=0(?:\\.0*)?\\s*(?:,|$))`);
+    if (content !== undefined && offered.test(accepted))
       return reply.header("content-encoding", encoding).send(content);
   }
   return reply.send(file.plain);

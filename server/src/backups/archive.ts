@@ -132,7 +132,7 @@ async function decrypt(
     throw new CannotStart(
       isOtherKey
         ? "The key does not fit: the backup was made for another public key."
-        : "This is no backup, or its begin is damaged.",
+        : "This is no backup, or its beginning is damaged.",
       { cause: error },
     );
   }
