@@ -32,8 +32,8 @@ export class LocalFolder implements BackupFolder {
     const path = this.addressOf(name);
     const unfinished = `${path}.unfinished-${process.pid}`;
     try {
-      // The file is opened before anything is read. A stream that opens its file itself would
-      // report a failure only later, when nobody listens.
+      // The file is opened here, before `fill` reads anything. A stream that opened it by itself
+      // would report a failure only later, and to nobody.
       await using file = await open(unfinished, "wx", 0o600);
       const to = file.createWriteStream({ flush: true });
       await fill(to);
@@ -42,9 +42,9 @@ export class LocalFolder implements BackupFolder {
       renameSafely(unfinished, path);
       return to.bytesWritten;
     } catch (error) {
-      // The error that is thrown below says more than an error of this removal would.
+      // A failed removal is ignored, since the error that led here says more.
       await rm(unfinished, { force: true }).catch(() => undefined);
-      // Errors of the file system have codes.
+      // An error without a code does not come from the disk, so it is passed on as it is.
       if (error instanceof CannotStart || errorCode(error) === "") throw error;
       const why = errorMessage(error);
       throw new CannotStart(`The backup could not be written: ${why}.`, { cause: error });

@@ -75,9 +75,9 @@ export class Domains {
   }
 
   /**
-   * Adds a claim of a name, which is checked soon. A claim that the app has already stays as it is,
-   * unless it has failed: then it is pending again. Throws `Fault("invalid" | "conflict" |
-   * "rate_limited")`.
+   * Adds a claim of a name, which is checked soon. If the app already has a claim of the name, that
+   * claim stays as it is, or is pending again if it has failed. Throws `Fault("invalid" |
+   * "conflict" | "rate_limited")`.
    */
   async add(app: AppKey, text: string, by: By): Promise<DomainView> {
     const name = readDomainName(text, this.#parts.platformNames());
@@ -108,6 +108,7 @@ export class Domains {
       const before = await this.#require(tx, ref);
       if (before.state === "Failed") await this.#begin(tx, ref);
       await recordAction(tx, ref, "domain.check", by);
+      // The check reads the claim again, so it does not matter that this row may be outdated.
       return before;
     });
     await checks.check(row);
@@ -137,7 +138,7 @@ export class Domains {
     await store.insertDomain(tx, { ...ref, token: randomBytes(16).toString("hex") });
   }
 
-  /** Restarts the time in which the name has to be proven. */
+  /** Makes the claim pending, with the full time for proving the name. */
   async #begin(tx: Tx, ref: DomainRef): Promise<void> {
     const now = new Date(this.#parts.clock.now());
     await store.updateDomain(tx, ref, { state: "Pending", pending_since: now, check_at: now });

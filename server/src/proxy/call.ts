@@ -27,8 +27,8 @@ export type PlainAbout = CallAbout & {
   readonly client: Client;
   readonly fields: RequestFields;
   /**
-   * Asks whether the call may be sent to the replica; if not, the client withdraws the call. Null:
-   * it may start at once.
+   * Only the call of a run has this: asks whether the call may be sent to the replica; if not, the
+   * client withdraws the call. Null: the call is not of a run, and may start at once.
    */
   readonly mayStart: ((replica: ReadyReplica) => Promise<boolean>) | null;
 };
@@ -50,9 +50,10 @@ export type CallParts = {
 };
 
 /**
- * How many times a call is sent at most. A replica may close an idle connection just as a call is
- * sent; repeated failures have another cause. The limit does not hold for a plain call of which no
- * replica has seen a byte: such a call waits for the next replica, up to the deadline of the line.
+ * The maximum number of times that a call is sent. A replica may close an idle connection just as a
+ * call is sent, so the call is sent again; repeated failures have another cause. The limit holds
+ * for the call of a run. Any other call of which no replica has seen a byte has no such limit: it
+ * waits for the next replica, up to the deadline of the line.
  */
 const triesMax = 3;
 /** The methods whose requests may be sent twice (RFC 9110, 9.2.2). */
@@ -113,7 +114,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.fault = fault;
     this.status = statusOf(fault);
     const { client, runId, mayStart } = this.about;
-    // The answer of a run goes to its record, which only members of the project read.
+    // The fault of a run (its call has `mayStart`) goes to its record, which only members of the
+    // project read.
     const shown = mayStart === null ? faults.shownToCaller(fault, this.live) : fault;
     client.refuse(shown, runId, this.#parts.monotonicMs());
     this.#finish("refused", this.#parts.monotonicMs());
@@ -238,8 +240,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   }
 
   /**
-   * Starts the call if `mayStart` allows that. First lets `begin` return, since the call must not
-   * leave before.
+   * Starts the call if `mayStart` allows that. Waits until `begin` has returned, since the call
+   * must not leave its app before then.
    */
   async #startIf(mayStart: NonNullable<PlainAbout["mayStart"]>, slot: ReplicaSlot): Promise<void> {
     this.#isStarting = true;
@@ -283,8 +285,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     const { slot } = this;
     if (slot === null || this.#body !== null) return false;
     const { method, mayStart } = this.about;
-    // A call with `mayStart` belongs to a run, and gives up after the last try, while a plain call
-    // moves on: each start of a run is recorded, and later the whole run is tried again.
+    // The call of a run gives up after the last try, because each start of a run is recorded, and
+    // the whole run is tried again later. Any other call moves on to the next replica.
     const isLastTry = this.#tries >= triesMax;
     const givesUp = isLastTry && mayStart !== null;
     if (loss.kind === "unreachable" && !givesUp) {

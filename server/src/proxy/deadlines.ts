@@ -1,6 +1,6 @@
 // Many deadlines at low cost: a timer wheel, driven by one timer that runs only while deadlines are
-// set. Setting and clearing take constant time and allocate nothing; a deadline fires up to
-// `tickMs` late, never early.
+// set. Setting and clearing take constant time and allocate nothing; a deadline fires up to two
+// ticks late, never early.
 import type { Clock } from "#lib/clock.ts";
 
 /** Something that has at most one deadline. */
@@ -24,7 +24,7 @@ class Slot extends Timed {
 
 /** With ticks of 100 ms, a lap takes 51 s. A later deadline is looked at once in each lap. */
 const slotsCount = 512;
-/** Deadlines fire up to this late, which matters to none of them. */
+/** Deadlines fire up to twice this late, which matters to none of them. */
 const defaultTickMs = 100;
 
 /** The timer wheel. `stop()` drops all deadlines. */
@@ -60,7 +60,7 @@ export class Deadlines {
     timed.deadlineAtMs = atMs;
     if (this.#count === 0) this.#begin();
     this.#count++;
-    // A deadline that has passed already fires at the next tick.
+    // A deadline in the past fires at the next tick.
     const tick = Math.max(Math.ceil(atMs / this.#tickMs), this.#tick + 1);
     insert(this.#slots[tick % slotsCount] as Slot, timed);
   }

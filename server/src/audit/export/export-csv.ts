@@ -17,7 +17,7 @@ const columns: readonly (readonly [string, (row: CsvEntry) => string | number | 
   ["actor_id", (row) => row.actor_id],
   ["actor_name", (row) => row.actor_name],
   ["resource_type", (row) => row.resource_type],
-  // A failed request whose path names no resource is recorded with an empty id.
+  // A failed request has an empty id if its path names no resource and its caller is no person.
   ["resource_id", (row) => (row.resource_id === "" ? null : row.resource_id)],
   ["resource_name", (row) => row.resource_name],
   ["request_id", (row) => row.request_id],

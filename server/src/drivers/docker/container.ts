@@ -1,6 +1,7 @@
 // One replica in the engine. `look` asks the engine for its state and emits new events; the driver
-// calls `look` after each event of the engine, and regularly while the replica is being stopped. It
-// does not matter which process of the platform created the container.
+// calls `look` when the engine reports that the container has ended or is removed, and regularly
+// while the replica is being stopped. An earlier process of the platform may have created the
+// container.
 import { constants } from "node:os";
 import { join } from "node:path";
 import type Docker from "dockerode";
@@ -92,7 +93,10 @@ export class Container {
   #stopSignal = "SIGTERM";
   /** How the container ended; null: it has not. */
   #ended: ExitSummary | null;
-  /** How the end that the driver asked for came about; "not": the driver has not asked for it. */
+  /**
+   * What followed from the request to stop the container; "not": `stop` has not been called. It is
+   * "killed" once the container did not end in time.
+   */
   #asked: "not" | "stopped" | "killed" = "not";
   /** True when the container's processes have been asked to end, or are being asked. */
   #isStopSignalSent = false;
@@ -186,7 +190,7 @@ export class Container {
   }
 
   /**
-   * From now on, the container's unfinished lines are seen: all of them, if this is called before
+   * Begins to see lines that the container has begun and not ended; misses none if called before
    * its start. An error is ignored: the next request to the engine fails as well.
    */
   async attach(): Promise<void> {
@@ -251,7 +255,7 @@ export class Container {
     await this.#turn;
   }
 
-  /** Stops watching a container that was not started, and keeps nothing of it. */
+  /** Stops watching a container whose start failed or was aborted, and keeps nothing of it. */
   async discard(): Promise<void> {
     await this.close();
     this.#options.file.remove();
@@ -307,8 +311,8 @@ export class Container {
   }
 
   /**
-   * Has the disk watch measure the folders that the container writes to. This finds the folder of
-   * its own files only if the engine stores images as overlays that this process may read.
+   * Has the disk watch measure the folders that the container writes to. The folder with changes to
+   * the image's files is found only if the engine uses overlays that this process may read.
    */
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
     const { disk, machine, record, isNew } = this.#options;
@@ -395,9 +399,9 @@ export class Container {
   }
 
   /**
-   * Whether the end came from outside the platform. An end before this process followed the events
-   * counts as one from outside, and so does an end at an unknown time: an engine that itself ends
-   * stops its containers, and sends no events about them.
+   * Whether the end came from outside the platform. An end at an unknown time, or before this
+   * process followed the engine's events, counts as one from outside: when an engine shuts down, it
+   * stops its containers without sending events about them.
    */
   #isExternal(at: number | null): boolean {
     if (this.#asked !== "not") return false;
@@ -423,7 +427,7 @@ export class Container {
 
 /**
  * Whether the container ended by SIGTERM or SIGKILL, which the engine may have sent for somebody.
- * The exit code is then 128 and the signal's number. SIGKILL for lack of memory does not count.
+ * The exit code is then 128 plus the signal's number. SIGKILL for lack of memory does not count.
  */
 function isSignal({ ExitCode, OOMKilled }: State): boolean {
   if (OOMKilled) return false;

@@ -1,4 +1,4 @@
-// The data of pools: what a pool has, what a replica asks for, and what it has. No code.
+// The data of pools: what a pool has, what a replica asks for, and what it then gets. No code.
 
 /** The GPUs or other accelerators of one type in a pool. */
 export type PoolGpus = {
@@ -46,15 +46,16 @@ export type PoolRequest = {
 };
 
 /**
- * What a replica has of a pool. `gpuCount` counts only the GPUs that become free when the replica
- * ends.
+ * What a replica has of a pool. `gpuCount` leaves out its GPUs that do not answer: these do not
+ * become free when the replica ends.
  */
 export type PoolClaim = Omit<PoolRequest, "provider" | "region"> & { readonly pool: string };
 
 /**
- * The measured use of GPUs: the mean of their utilization from 0 to 1, and their memory together.
+ * The measured use of one or more GPUs: the mean of their utilizations, from 0 to 1, and the sum of
+ * the memory in use.
  */
 export type GpuUse = { readonly utilization: number; readonly memoryBytes: number };
 
-/** The region that stands for all of them. */
+/** The name that stands for all regions. */
 export const anyRegion = "global";
