@@ -32,7 +32,7 @@ export type BackupOptions = {
 export type MadeBackup = {
   readonly address: string;
   readonly bytes: number;
-  /** The time right after the snapshot was taken, as ISO text. */
+  /** The time right before the snapshot, which has everything until then; ISO text. */
   readonly at: string;
 };
 
@@ -41,8 +41,8 @@ export async function backUp(options: BackupOptions): Promise<MadeBackup> {
   const { settings, to, publicKeys, version, log, clock, signal } = options;
   await to.folder.check(to.name);
   await using database = await reachDatabase(settings, { log, clock });
-  await using snapshot = await openSnapshot(database.url, log);
   const at = new Date(clock.now()).toISOString();
+  await using snapshot = await openSnapshot(database.url, log);
   const { content } = snapshot;
   const bytes = await to.folder.write(to.name, async (file) => {
     using _listener = addAbortListener(signal, () => file.destroy(asError(signal.reason)));

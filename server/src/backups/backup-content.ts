@@ -53,7 +53,7 @@ export type Manifest = {
   readonly form: typeof contentForm;
   /** The version of the platform that made the backup. */
   readonly version: string;
-  /** When the snapshot of the database was taken, as ISO text. */
+  /** The time right before the snapshot of the database, as ISO text. */
   readonly at: string;
   readonly database: CopiedDatabase;
 };
