@@ -179,7 +179,7 @@ test("a Dockerfile is refused, saying what to do instead", async (t) => {
   const { build } = openBuilder(t);
   assert.match(
     await refusal(build({ Dockerfile: "" }, { dockerfilePath: "Dockerfile" })),
-    /the docker driver does .*leave dockerfilePath out/,
+    /the docker driver does .*remove dockerfilePath/,
   );
 });
 

@@ -69,7 +69,7 @@ function AddDomain({ onAdd }: { readonly onAdd: (name: string) => Promise<void> 
           {
             name: "name",
             label: "Domain",
-            hint: "A host name, without https://.",
+            hint: "A host name without a scheme or a path.",
             autoComplete: "off",
             spellCheck: false,
             required: true,
