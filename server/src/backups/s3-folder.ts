@@ -176,8 +176,10 @@ export class S3Folder implements BackupFolder {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof S3ServiceError)
-    return `the object store answered ${error.status} ${error.serviceCode ?? ""}`.trimEnd();
+  if (error instanceof S3ServiceError) {
+    const answer = `the object store answered ${error.status} ${error.serviceCode ?? ""}`.trimEnd();
+    return error.status === 404 ? `${answer}: it may have no bucket of this name` : answer;
+  }
   const code = error instanceof S3NetworkError ? error.code : errorCode(error);
   const inner = error instanceof Error ? errorCode(error.cause) : "";
   return `no answer of the object store (${code || inner || "the request failed"})`;
