@@ -1,6 +1,7 @@
 // Backups at s3:// addresses, in a server of this machine that speaks S3.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { emptyDatabase, testDatabase } from "./support/database.ts";
@@ -37,6 +38,8 @@ async function startServer(t: TestContext): Promise<Record<string, string>> {
 test("a backup goes to a bucket, and comes back from it", { skip: noServer }, async (t) => {
   const { url } = await testDatabase(t, { hasKey: true });
   const cwd = temporaryFolder(t, "backup");
+  mkdirSync(join(cwd, "data"));
+  writeFileSync(join(cwd, "data/bootstrap.json"), "{}");
   const env = {
     ...(await startServer(t)),
     SLIPWAY_DATA_DIR: join(cwd, "data"),
@@ -61,7 +64,10 @@ test("a backup goes to a bucket, and comes back from it", { skip: noServer }, as
     await refused(`backup s3://other/day.age --public-key ${key}`),
     /The bucket other cannot be used: .* 404 .*: it may have no bucket of this name/,
   );
-  assert.match(await refused("restore s3://own/night.age --key own.key"), /There is no backup/);
+  assert.match(
+    await refused("restore s3://own/night.age --key own.key --check"),
+    /There is no backup/,
+  );
   const to = await emptyDatabase(t);
   await done("restore s3://own/some/day.age --key own.key", {
     SLIPWAY_DATA_DIR: join(cwd, "restored"),

@@ -39,6 +39,11 @@ export type MadeBackup = {
 /** Makes one backup. Throws `CannotStart` with what to do; nothing is left behind then. */
 export async function backUp(options: BackupOptions): Promise<MadeBackup> {
   const { settings, to, publicKeys, version, log, clock, signal } = options;
+  if (!existsSync(settings.dataDir)) {
+    throw new CannotStart(
+      `The data folder ${settings.dataDir} does not exist. Set SLIPWAY_DATA_DIR to the platform's.`,
+    );
+  }
   await to.folder.check(to.name);
   await using database = await reachDatabase(settings, { log, clock });
   const at = new Date(clock.now()).toISOString();
@@ -65,8 +70,8 @@ async function* textContent(text: string): AsyncGenerator<Buffer> {
 
 async function* packedFiles(dataDir: string, signal: AbortSignal): AsyncGenerator<Buffer> {
   const names = keptFiles.filter((name) => existsSync(join(dataDir, name)));
-  if (names.length === 0) return;
-  const options = ["-c", "--numeric-owner", ...names];
+  // With an empty list of further files, tar makes an empty archive where there is no name.
+  const options = ["-c", "--numeric-owner", "--files-from=/dev/null", ...names];
   // Apps and builds may change the files meanwhile.
   await using tar = await startTar(options, dataDir, signal, { mayChange: true });
   yield* tar.output as AsyncIterable<Buffer>;
