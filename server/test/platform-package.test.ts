@@ -16,10 +16,10 @@ import { join } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
 import { makeFolder, removeFolder, temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
-import { addDatabase, installPackage } from "./support/installed-package.ts";
+import { addDatabase, installNewVersion, installPackage } from "./support/installed-package.ts";
 import { LoadOfCalls } from "./support/load-of-calls.ts";
 import { loadedServer } from "./support/loaded-app.ts";
-import { commandsAt } from "./support/slipway-command.ts";
+import { commandsAt, type CommandEnd } from "./support/slipway-command.ts";
 import { until } from "./support/until.ts";
 
 const nobody = 65534;
@@ -74,6 +74,16 @@ type Tour = {
   readonly cwd: string;
 };
 
+/** Runs commands that must succeed; resolves with what they print. */
+function succeeding(slipway: ReturnType<typeof commandsAt>) {
+  return async (words: readonly string[]): Promise<CommandEnd> => {
+    const end = await slipway(words).ended;
+    assert.equal(end.code, 0, `${words.join(" ")}\n${end.stderr}`);
+    assert.doesNotMatch(end.stderr, /ExperimentalWarning/);
+    return end;
+  };
+}
+
 /** From nothing to an answer, and down again. */
 async function tour(t: TestContext, { prefix, env, cwd }: Tour): Promise<void> {
   const program = [...prefix, join(installed, "node_modules/slipway/bin/slipway.js")];
@@ -81,12 +91,7 @@ async function tour(t: TestContext, { prefix, env, cwd }: Tour): Promise<void> {
   const settings = { SLIPWAY_PORT: port, SLIPWAY_DRIVER: "process", ...env };
   const slipway = commandsAt(t, { program, cwd, env: settings });
   t.after(() => slipway(["down"]).ended);
-  const said = async (words: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await slipway(words).ended;
-    assert.equal(code, 0, `${words.join(" ")}\n${stderr}`);
-    assert.doesNotMatch(stderr, /ExperimentalWarning/);
-    return stdout;
-  };
+  const said = succeeding(slipway);
   await said(["up"]);
   for (const path of ["dashboard", "docs"]) {
     const page = await fetch(`http://127.0.0.1:${port}/${path}`);
@@ -94,10 +99,10 @@ async function tour(t: TestContext, { prefix, env, cwd }: Tour): Promise<void> {
     assert.match(await page.text(), /<title>/);
   }
   await said(["init", "--name", "toured"]);
-  assert.match(await said(["deploy"]), /^toured is live/m);
-  assert.match(await said(["call", "toured/run", "name=Ada"]), /Hello, Ada!/);
+  assert.match((await said(["deploy"])).stdout, /^toured is live/m);
+  assert.match((await said(["call", "toured/run", "name=Ada"])).stdout, /Hello, Ada!/);
   assert.match(
-    await said(["down"]),
+    (await said(["down"])).stdout,
     /^The platform \(process \d+\) has stopped\.\n1 replica ended/,
   );
 }
@@ -158,15 +163,11 @@ test("a new version of the package takes over, and fails no call, stream, WebSoc
   const env = { SLIPWAY_PORT: port, SLIPWAY_DATA_DIR: dataDir, SLIPWAY_DRIVER: "process" };
   const slipway = commandsAt(t, { program, cwd, env });
   t.after(() => slipway(["down"]).ended);
-  const said = async (words: readonly string[]): Promise<string> => {
-    const { code, stdout, stderr } = await slipway(words).ended;
-    assert.equal(code, 0, `${words.join(" ")}\n${stderr}`);
-    return `${stdout}${stderr}`;
-  };
+  const said = succeeding(slipway);
   await said(["up"]);
   writeFileSync(join(cwd, "server.py"), loadedServer(1));
   writeFileSync(join(cwd, "slipway.toml"), loadedSettings);
-  assert.match(await said(["deploy"]), /^loaded is live/m);
+  assert.match((await said(["deploy"])).stdout, /^loaded is live/m);
   const { projectId, serviceAccountToken } = JSON.parse(
     readFileSync(join(dataDir, "bootstrap.json"), "utf8"),
   ) as { readonly projectId: string; readonly serviceAccountToken: string };
@@ -182,9 +183,9 @@ test("a new version of the package takes over, and fails no call, stream, WebSoc
   };
   await isCalled();
   installNewVersion(folder, "0.99.0");
-  assert.match(await said(["--version"]), /0\.99\.0/);
+  assert.match((await said(["--version"])).stdout, /0\.99\.0/);
   await isCalled();
-  assert.match(await said(["restart"]), /The platform runs at /);
+  assert.match((await said(["restart"])).stderr, /The platform runs at /);
   await isCalled();
   const { failures, runs, ...counts } = await load.end();
   t.diagnostic(JSON.stringify({ ...counts, runs: runs.length, failures: failures.length }));
@@ -214,40 +215,6 @@ min_replicas = 1
 max_replicas = 1
 replica_concurrency = 200
 `;
-
-/**
- * Installs over the package in the folder, as npm does, the same one with another version, whose
- * compiled parts have other names, as in any other version.
- */
-function installNewVersion(folder: string, version: string): void {
-  const next = join(folder, "next");
-  cpSync(join(folder, "node_modules/slipway"), next, { recursive: true });
-  const manifest = join(next, "package.json");
-  const fields = JSON.parse(readFileSync(manifest, "utf8")) as { readonly version: string };
-  writeFileSync(manifest, JSON.stringify({ ...fields, version }));
-  const renamed = (text: string): string => text.replaceAll(/(-[0-9A-Z]{8})\.js/g, "$1-next.js");
-  const compiled = join(next, "dist/js");
-  for (const name of readdirSync(compiled).filter((one) => one.endsWith(".js"))) {
-    const text = readFileSync(join(compiled, name), "utf8");
-    rmSync(join(compiled, name));
-    const changed = renamed(text).replaceAll(`"${fields.version}"`, `"${version}"`);
-    writeFileSync(join(compiled, renamed(name)), changed);
-  }
-  const npm = (...words: readonly string[]): string => {
-    const { status, stdout, stderr } = spawnSync("npm", words, {
-      cwd: folder,
-      env: { PATH: process.env["PATH"], HOME: folder },
-      encoding: "utf8",
-      timeout: 240_000,
-    });
-    assert.equal(status, 0, stderr);
-    return stdout.trim();
-  };
-  const archive = npm("pack", "--ignore-scripts", next).split("\n").at(-1) ?? "";
-  const options = ["--offline", "--no-audit", "--no-fund", "--omit=optional"];
-  npm("install", ...options, join(folder, archive));
-  addDatabase(folder);
-}
 
 test("an older Node.js is refused with what is needed", () => {
   const program = join(installed, "node_modules/slipway/bin/slipway.js");

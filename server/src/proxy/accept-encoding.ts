@@ -1,8 +1,9 @@
 // Decides which content codings an app may use for an answer that its caller does not receive
 // itself. Pure.
-import { trimmed } from "./fields.ts";
+import { linesWithout, trimmed } from "./fields.ts";
 
 const field = /^accept-encoding:/i;
+const fieldName: ReadonlySet<string> = new Set(["accept-encoding"]);
 
 /**
  * Changes the field lines of a request whose answer somebody else reads later. They then ask for an
@@ -11,8 +12,7 @@ const field = /^accept-encoding:/i;
  */
 export function askingForIdentity(lines: string): string {
   if (refusesIdentity(lines)) return lines;
-  const otherLines = lines.split("\r\n").filter((line) => !field.test(line));
-  return `Accept-Encoding: identity\r\n${otherLines.join("\r\n")}`;
+  return `Accept-Encoding: identity\r\n${linesWithout(lines, fieldName)}`;
 }
 
 /** True when the caller explicitly refuses an answer without a coding (RFC 9110, 12.5.3). */
