@@ -52,8 +52,8 @@ export function addDatabase(folder: string): string {
 }
 
 /**
- * Installs over the platform's package in the folder, as npm does, the same one with another version, whose
- * compiled parts have other names, as in any other version.
+ * Installs over the platform's package in the folder, as npm does, the same one with another
+ * version, whose compiled parts have other names, as in any other version.
  */
 export function installNewVersion(folder: string, version: string): void {
   const next = join(folder, "next");
