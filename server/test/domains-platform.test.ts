@@ -53,6 +53,8 @@ test("an app answers on a proven domain, and on no other", async (t) => {
     assert.equal(await get("/", `SHOP.example.org:${port()}`), "v1");
     assert.equal(await get("/stream"), "v1 ".repeat(10));
     assert.doesNotMatch(await get("/", "www.shop.example.org"), /^v1$/);
+    for (const host of [name, `loaded-${projectId}.apps.example.net`])
+      assert.match(await get("/.well-known/acme-challenge/x", host), /reserved for the platform/);
   });
   await t.test("a WebSocket", async () => {
     const socket = new WebSocket(`ws://127.0.0.1:${port()}/socket`, { headers: { host: name } });

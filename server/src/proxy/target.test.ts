@@ -211,3 +211,17 @@ test("on an app's own host name every path is the app's, and its path by the pla
   assert.deepEqual(of("/_slipway/ready"), "not_found");
   assert.deepEqual(of("/v4/p-00000001/web/_slipway/ready"), "not_found");
 });
+
+test("on its own host name an app never answers where authorities look for proofs", () => {
+  const home = { projectId: "p-00000001", appName: "web" };
+  const of = (url: string) => {
+    const target = readTarget(originForm(url), home);
+    return target instanceof Fault ? target.message : target.path;
+  };
+  const refused = /^Paths below \/\.well-known\/acme-challenge on an app's own host name/;
+  for (const path of ["/x", "/x?async=true", "//x", "/"])
+    assert.match(of(`/.well-known/acme-challenge${path}`), refused);
+  assert.match(of("http://a.example//.well-known/acme-challenge/x"), refused);
+  assert.equal(of("/.well-known/security.txt"), "/.well-known/security.txt");
+  assert.equal(of("/a/.well-known/acme-challenge/x"), "/a/.well-known/acme-challenge/x");
+});

@@ -45,6 +45,10 @@ export function replicaPath(target: Target, settings: Pick<AppSettings, "keepPat
 const formHint = "App calls go to /v4/{project}/{app}/{path}.";
 const reservedHint =
   "Paths below /_slipway of an app are reserved for the platform; calls cannot reach them.";
+const challengeHint =
+  "Paths below /.well-known/acme-challenge on an app's own host name are reserved for the platform, which gets its certificates.";
+/** Where authorities look for the proof that somebody rules a host name (RFC 8555, 8.3). */
+const challengePath = "/.well-known/acme-challenge/";
 const schemeAndHost = /^https?:\/\/[^/?#]*/i;
 /** The codes of two characters. */
 const slash = 47;
@@ -74,6 +78,9 @@ export function isCallPath(url: string): boolean {
  */
 export function readTarget(url: string, hostApp: NamedApp | null): Target | Fault {
   if (hostApp === null) return readPath(url);
+  // An app that answered could get a certificate for the name at any authority, and keep it when
+  // the name is another app's.
+  if (url.startsWith(challengePath)) return new Fault("not_found", challengeHint);
   const root = appPath(hostApp);
   // The character after the app's path; not a number if the text ends there.
   const nextCode = url.charCodeAt(root.length);
