@@ -65,4 +65,13 @@ test("certificates are requested only with a mail address and agreement to the t
     () => readConfig({ ...url, ...agreed, SLIPWAY_ACME_EXTERNAL_KEY_ID: "k" }),
     /need each other/,
   );
+  for (const host of ["192.0.2.7", "[2001:db8::7]", "localhost", "slipway.localhost"]) {
+    const byAddress = { ...agreed, SLIPWAY_PUBLIC_URL: `https://${host}` };
+    assert.throws(
+      () => readConfig(byAddress),
+      /SLIPWAY_PUBLIC_URL must have a host name that DNS knows.*SLIPWAY_TLS_CERTIFICATE/,
+    );
+    const withFiles = { ...byAddress, [certificate]: "a.pem", [key]: "a.key" };
+    assert.equal(readConfig(withFiles).tls?.acme?.email, email.SLIPWAY_ACME_EMAIL);
+  }
 });

@@ -1,4 +1,5 @@
 // The settings of the HTTPS port, read for config.ts.
+import { isAddressOrLocalhost } from "#lib/nameless-host.ts";
 import type { AcmeConfig } from "./config-acme.ts";
 import type { SettingReader } from "./config-table.ts";
 
@@ -51,6 +52,12 @@ export function readTls({ list, refuse, publicUrl, ...rest }: TlsReader): TlsCon
     const name = acme === null ? "SLIPWAY_TLS_CERTIFICATE" : "SLIPWAY_ACME_EMAIL";
     return refuse(
       `${name} is set, so SLIPWAY_PUBLIC_URL must be the https URL at which people reach the platform, such as https://slipway.example.org; it is ${given}.`,
+    );
+  }
+  // With files, the address may have a certificate from there.
+  if (acme !== null && pairs.length === 0 && isAddressOrLocalhost(new URL(publicUrl).hostname)) {
+    return refuse(
+      `SLIPWAY_ACME_EMAIL is set, so SLIPWAY_PUBLIC_URL must have a host name that DNS knows, such as https://slipway.example.org: authorities issue certificates for names. It is "${publicUrl}". For an address, use a certificate of your own (SLIPWAY_TLS_CERTIFICATE).`,
     );
   }
   return { port, files: pairs, acme, hstsSeconds, redirects };

@@ -5,6 +5,7 @@ import type { NameSource } from "#acme/name-source.ts";
 import { openAcme, type OpenedAcme } from "#acme/open.ts";
 import type { Routes } from "#apps/routes.ts";
 import type { DomainNames } from "#domains/domain-names.ts";
+import { isAddressOrLocalhost } from "#lib/nameless-host.ts";
 import type { Mailer } from "#people/mailer.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Config } from "./config.ts";
@@ -40,7 +41,9 @@ export async function openOwnCertificates(
   // A certificate for the wildcard also covers apps that do not exist yet, but authorities issue it
   // only for a proof by DNS records.
   const hasWildcard = tls.acme.dns !== null && wildcard !== null;
-  const platform = fixedNames(hasWildcard ? [hostname, wildcard] : [hostname]);
+  // An address is never requested: readTls has seen to it that there are files then.
+  const own = isAddressOrLocalhost(hostname) ? [] : [hostname];
+  const platform = fixedNames(hasWildcard ? [...own, wildcard] : own);
   const apps = hasWildcard || wildcard === null ? [] : [namesOfApps(publicUrl, appHosts, routes)];
   // The owners of these domains manage their DNS, not the operator.
   const domains: NameSource = {

@@ -3,8 +3,9 @@
 import { isSameText } from "#lib/same-text.ts";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { isIP, type AddressInfo } from "node:net";
+import type { AddressInfo } from "node:net";
 import type { Log } from "#lib/log.ts";
+import { isAddressOrLocalhost } from "#lib/nameless-host.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Metrics } from "./registry.ts";
 
@@ -62,8 +63,7 @@ const nameRefused =
  */
 function isSafeHost(host: string | undefined): boolean {
   if (host === undefined) return true;
-  const name = host.toLowerCase().replace(/:\d*$/, "");
-  return name === "localhost" || isIP(name.replace(/^\[(.*)\]$/, "$1")) !== 0;
+  return isAddressOrLocalhost(host.replace(/:\d*$/, ""));
 }
 
 function answerer({ token, metrics, log }: MetricsServerOptions) {
