@@ -60,7 +60,7 @@ export const settingTable = {
     "Port of HTTPS, at the address of SLIPWAY_HOST; 0 picks any free port.",
   ),
   SLIPWAY_ACME_EMAIL: text(null).about(
-    "Mail address of the account at an authority that issues certificates by ACME; with it, the platform requests and renews its certificates by itself, and opens the HTTPS port. SLIPWAY_PUBLIC_URL must be an https URL.",
+    "Mail address of the account at an authority that issues certificates by ACME; with it, the platform requests and renews its certificates by itself, and opens the HTTPS port. SLIPWAY_PUBLIC_URL must be an https URL with a host name.",
   ),
   SLIPWAY_ACME_AGREE_TO_TERMS: boolean("false").about(
     "Whether you agree to the terms of service of that authority; required with SLIPWAY_ACME_EMAIL.",
