@@ -11,6 +11,9 @@ import { makeBackupKey, readPrivateKeys, requirePublicKeys } from "#backups/back
 import { checkBackup, restore } from "#backups/restore.ts";
 import { ConfigRefused, dataPaths, readConfig } from "./config.ts";
 
+// A restore makes folders that are not in the backup by themselves: nobody else may look into them.
+process.umask(0o077);
+
 const log = createLog({ level: "warn", pretty: process.stderr.isTTY });
 
 const { values, positionals } = parseArgs({
@@ -37,6 +40,11 @@ try {
 }
 
 async function doWork(): Promise<object> {
+  if (!["new-key", "back-up", "check", "restore"].includes(work)) {
+    throw new CannotStart(
+      `${JSON.stringify(work)} is nothing that this program does. Give new-key, back-up, check or restore.`,
+    );
+  }
   if (work === "new-key") return await makeBackupKey(address);
   const config = readConfig(process.env);
   const tools = { log, clock, signal: ending.signal };

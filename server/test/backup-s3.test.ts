@@ -4,6 +4,8 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { S3Folder } from "#backups/s3-folder.ts";
+import { Secret } from "#lib/secret.ts";
 import { emptyDatabase, testDatabase } from "./support/database.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
@@ -34,6 +36,38 @@ async function startServer(t: TestContext): Promise<Record<string, string>> {
     SLIPWAY_BACKUP_S3_SECRET_ACCESS_KEY: "any",
   };
 }
+
+test(
+  "what a killed backup has uploaded is listed, and can be removed",
+  { skip: noServer },
+  async (t) => {
+    const { SLIPWAY_BACKUP_S3_ENDPOINT: endpoint = "" } = await startServer(t);
+    const folder = new S3Folder(
+      {
+        endpoint,
+        region: "auto",
+        accessKeyId: new Secret("any"),
+        secretAccessKey: new Secret("any"),
+      },
+      { bucket: "own", prefix: "some/" },
+    );
+    assert.deepEqual(await folder.list(), []);
+    // What a backup leaves that is killed after it has begun. This server checks no signatures.
+    for (const name of ["some/one day.age", "some/other.age", "some/inner/day.age", "day.age"]) {
+      const begun = await fetch(`${endpoint}/own/${name}?uploads`, { method: "POST" });
+      assert.equal(begun.status, 200);
+    }
+    const left = await folder.list();
+    assert.deepEqual(
+      left.map((name) => name.replace(/\d+$/, "ID")),
+      ["one day.age.unfinished-upload-ID", "other.age.unfinished-upload-ID"],
+    );
+    await folder.remove(left[0] ?? "");
+    assert.deepEqual(await folder.list(), left.slice(1));
+    await folder.remove(left[1] ?? "");
+    assert.deepEqual(await folder.list(), []);
+  },
+);
 
 test("a backup goes to a bucket, and comes back from it", { skip: noServer }, async (t) => {
   const { url } = await testDatabase(t, { hasKey: true });

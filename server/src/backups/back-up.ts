@@ -3,7 +3,7 @@
 // snapshot are not in the backup. The backup is streamed: no copy of it is kept in memory or on the
 // way on this machine's disk.
 import { addAbortListener } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readlinkSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -16,6 +16,7 @@ import { keptSecretKeys } from "#store/secret-key.ts";
 import { writeArchive } from "./archive.ts";
 import type { BackupAddress } from "./backup-folder.ts";
 import { contentForm, keptFiles, manifestContent, partNames } from "./backup-content.ts";
+import { ownLinks } from "./own-links.ts";
 
 export type BackupOptions = {
   readonly settings: StoreSettings;
@@ -44,6 +45,7 @@ export async function backUp(options: BackupOptions): Promise<MadeBackup> {
       `The data folder ${settings.dataDir} does not exist. Set SLIPWAY_DATA_DIR to the platform's.`,
     );
   }
+  requireNoLostLinks(settings.dataDir);
   await to.folder.check(to.name);
   await using database = await reachDatabase(settings, { log, clock });
   const at = new Date(clock.now()).toISOString();
@@ -68,8 +70,30 @@ async function* textContent(text: string): AsyncGenerator<Buffer> {
   yield Buffer.from(text);
 }
 
+/**
+ * Refuses links whose files would not be in the backup. What `keptFiles` names may be a link to a
+ * folder, such as one on a larger disk: its files are packed.
+ */
+function requireNoLostLinks(dataDir: string): void {
+  const lost = ownLinks(dataDir).find(
+    (name) => !keptFiles.includes(name) || !isFolder(join(dataDir, name)),
+  );
+  if (lost === undefined) return;
+  const path = join(dataDir, lost);
+  throw new CannotStart(
+    `${path} is a symbolic link to ${readlinkSync(path)}, whose files would not be in the backup. A backup follows only links of whole folders, such as storage, that lead to a folder. If a disk is missing, mount it; else put the files themselves there, or mount their folder there (mount --bind).`,
+  );
+}
+
+function isFolder(path: string): boolean {
+  return existsSync(path) && statSync(path).isDirectory();
+}
+
 async function* packedFiles(dataDir: string, signal: AbortSignal): AsyncGenerator<Buffer> {
-  const names = keptFiles.filter((name) => existsSync(join(dataDir, name)));
+  const there = keptFiles.filter((name) => existsSync(join(dataDir, name)));
+  // With `/.`, tar packs the folder that a link leads to. Without, it would pack the link.
+  const links = ownLinks(dataDir);
+  const names = there.map((name) => (links.includes(name) ? `${name}/.` : name));
   // With an empty list of further files, tar makes an empty archive where there is no name.
   const options = ["-c", "--numeric-owner", "--files-from=/dev/null", ...names];
   // Apps and builds may change the files meanwhile.

@@ -11,7 +11,10 @@ export interface BackupFolder {
   /** Keeps what `fill` writes, once that is complete. Returns the number of bytes. */
   write(name: string, fill: (to: Writable) => Promise<void>): Promise<number>;
   read(name: string): Promise<Readable>;
-  /** The names of all files in the folder, backups or not, in no order. */
+  /**
+   * The names of all files in the folder, backups or not, in no order. An unfinished backup has the
+   * name `NAME.unfinished-…`, by which it can be removed.
+   */
   list(): Promise<readonly string[]>;
   remove(name: string): Promise<void>;
 }

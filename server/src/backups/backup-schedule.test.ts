@@ -26,13 +26,16 @@ test("only the oldest of the schedule go, and what killed ones have left", () =>
     "slipway-2026-03-01T00-00-00Z.age",
     "slipway-2026-03-02T00-00-00Z.age",
     "slipway-2026-03-04T00-00-00Z.age.unfinished-17",
+    "slipway-2026-03-05T00-00-00Z.age.unfinished-upload-aB.c_d-e",
     "monday.age",
     "slipway-mine.age",
     "slipway-mine.age.unfinished-18",
+    "slipway-mine.age.unfinished-upload-19",
   ];
   assert.deepEqual(plan(names).spare, [
     "slipway-2026-03-01T00-00-00Z.age",
     "slipway-2026-03-04T00-00-00Z.age.unfinished-17",
+    "slipway-2026-03-05T00-00-00Z.age.unfinished-upload-aB.c_d-e",
   ]);
   assert.deepEqual(plan(names.slice(0, 2)).spare, []);
 });

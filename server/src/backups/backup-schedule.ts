@@ -46,7 +46,7 @@ const messageLengthMax = 1_000;
 const nameForm = /^slipway-(\d{4}-\d{2}-\d{2}T)(\d{2})-(\d{2})-(\d{2}Z)\.age$/;
 
 /** A file has such a name until its backup is complete, and keeps it if the program is killed. */
-const unfinishedForm = /^(.+)\.unfinished-\d+$/;
+const unfinishedForm = /^(.+)\.unfinished-(?:\d+|upload-.+)$/;
 
 /** The name of a scheduled backup that begins now. */
 function scheduledName(nowMs: number): string {

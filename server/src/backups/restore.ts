@@ -24,6 +24,7 @@ import { databaseAt, startAlone, type ReachedDatabase } from "#store/reach-datab
 import { readArchive, type Part } from "./archive.ts";
 import type { BackupAddress } from "./backup-folder.ts";
 import { disarmFiles } from "./disarmed-files.ts";
+import { ownLinks } from "./own-links.ts";
 import {
   keptFiles,
   notOurs,
@@ -150,6 +151,9 @@ async function restoreFiles(
   const unpacked = join(dataDir, ".restoring");
   mkdirSync(unpacked, { mode: 0o700 });
   await unpack(content, unpacked, signal);
+  const [link] = ownLinks(unpacked);
+  if (link !== undefined)
+    throw new CannotStart(`${notOurs} Its ${link} is a symbolic link, which leads elsewhere.`);
   await disarmFiles(unpacked, signal);
   for (const name of keptFiles)
     if (existsSync(join(unpacked, name))) renameSync(join(unpacked, name), join(dataDir, name));

@@ -1,8 +1,10 @@
 // Keeps backups in a bucket of an object store that speaks S3. A backup is uploaded in parts and
-// appears when the last part is there. The parts of a backup that fails are removed.
+// appears when the last part is there. The parts of a backup that fails are removed; those of one
+// that was killed are listed as an unfinished backup.
 import { PassThrough, Readable, type Writable } from "node:stream";
 import type { ReadableStream as NodeWebStream } from "node:stream/web";
 import { S3mini, S3NetworkError, S3ServiceError, type UploadPart } from "s3mini";
+import { z } from "zod";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { errorCode } from "#lib/error-code.ts";
@@ -34,6 +36,17 @@ const partRetries: RetryPolicy = {
 const requestMs = 600_000;
 /** How long the reading of a whole backup may take. */
 const readMs = 12 * 3_600_000;
+
+/** How an unfinished upload is listed: by the name of its backup, and its id in the store. */
+const uploadForm = /^(.+)\.unfinished-upload-(.+)$/;
+
+const uploadShape = z.object({ Key: z.string(), UploadId: z.string() });
+/** What a store answers: with one upload it is no list, and with none it is left out. */
+const uploadsShape = z.object({
+  ListMultipartUploadsResult: z.object({
+    Upload: z.union([z.array(uploadShape), uploadShape.transform((one) => [one])]).default([]),
+  }),
+});
 
 /** The objects of a bucket whose names begin with a prefix. */
 export class S3Folder implements BackupFolder {
@@ -106,11 +119,37 @@ export class S3Folder implements BackupFolder {
     const objects = await this.#asked(() =>
       this.#client.listObjects("/", this.#prefix, undefined, { delimiter: "/" }),
     );
-    return (objects ?? []).map(({ Key }) => Key.slice(this.#prefix.length));
+    const names = (objects ?? []).map(({ Key }) => Key.slice(this.#prefix.length));
+    return [...names, ...(await this.#listUploads())];
   }
 
   async remove(name: string): Promise<void> {
-    await this.#asked(() => this.#client.deleteObject(this.#prefix + name));
+    const [, unfinished = "", uploadId = ""] = uploadForm.exec(name) ?? [];
+    if (unfinished === "") await this.#asked(() => this.#client.deleteObject(this.#prefix + name));
+    else
+      await this.#asked(() =>
+        this.#client.abortMultipartUpload(this.#prefix + unfinished, uploadId),
+      );
+  }
+
+  /**
+   * The names of unfinished uploads, at most 1,000: as many as a store lists at once. None when the
+   * store does not list them, or the key may not see them: backups work without.
+   */
+  async #listUploads(): Promise<readonly string[]> {
+    const answer = await this.#asked(async () => {
+      try {
+        return await this.#client.listMultipartUploads("/", "", "GET", { prefix: this.#prefix });
+      } catch (error) {
+        if (error instanceof S3ServiceError) return null;
+        throw error;
+      }
+    });
+    const uploads = uploadsShape.safeParse(answer).data?.ListMultipartUploadsResult.Upload ?? [];
+    return uploads
+      .map(({ Key, UploadId }) => ({ name: Key.slice(this.#prefix.length), UploadId }))
+      .filter(({ name }) => !name.includes("/"))
+      .map(({ name, UploadId }) => `${name}.unfinished-upload-${UploadId}`);
   }
 
   async #upload(key: string, from: Readable, signal: AbortSignal): Promise<number> {
