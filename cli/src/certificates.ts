@@ -66,6 +66,6 @@ export const certificates = {
         }),
       ),
     said: ({ name }) =>
-      `The certificate of ${name} is being revoked, and another one requested. To see it: slipway certificates`,
+      `The certificate of ${name} is being revoked, and another one requested if it is still needed. To see it: slipway certificates`,
   }),
 };

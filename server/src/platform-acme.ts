@@ -33,7 +33,7 @@ export async function openOwnCertificates(
 ): Promise<OwnCertificates> {
   const { tls, publicUrl, appHosts, toolEnvironment } = config;
   if (tls === null || tls.acme === null || publicUrl === null) {
-    const useCases = new CertificateUseCases({ ...foundation, nudge: () => undefined });
+    const useCases = new CertificateUseCases({ ...foundation, keeper: null });
     return { useCases, managed: null };
   }
   const { hostname } = new URL(publicUrl);

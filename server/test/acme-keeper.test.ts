@@ -13,6 +13,8 @@ import {
   type Prover,
 } from "#acme/authority.ts";
 import { CertificateKeeper } from "#acme/certificate-keeper.ts";
+import { CertificateUseCases } from "#acme/certificate-use-cases.ts";
+import { platformActor } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
@@ -101,9 +103,16 @@ async function openBed(t: TestContext, wanted: readonly string[]) {
     return keeper;
   };
   const { signal } = new AbortController();
+  /** What operators can do. */
+  const operate = (keeper: CertificateKeeper | null) =>
+    new CertificateUseCases({
+      db,
+      clock,
+      keeper: keeper === null ? null : { needs: (name) => keeper.needs(name), nudge: () => {} },
+    });
   const rowOf = (name: string) =>
     db.selectFrom("certificates").selectAll().where("name", "=", name).executeTakeFirstOrThrow();
-  return { db, authority, moved, mails, names, open, signal, rowOf, now };
+  return { db, authority, moved, mails, names, open, operate, signal, rowOf, now };
 }
 
 function heldBy(keeper: CertificateKeeper): Map<string, string> {
@@ -244,5 +253,60 @@ test(
     await keeper.turn(signal);
     assert.equal(heldBy(keeper).size, 0);
     assert.equal((await db.selectFrom("certificates").selectAll().execute()).length, 0);
+  },
+);
+
+test(
+  "a certificate that nobody needs is not renewed, and can still be revoked",
+  { skip: noOpenssl },
+  async (t) => {
+    const name = "shop.example.org";
+    const { db, authority, moved, names, open, operate, signal, rowOf } = await openBed(t, [name]);
+    const keeper = await open();
+    await keeper.turn(signal);
+    const { chain } = await rowOf(name);
+    names.wanted = [];
+    moved.moveMs += 70 * dayMs;
+    await keeper.turn(signal);
+    assert.equal(authority.orders.length, 1);
+    const by = { actor: platformActor };
+    await assert.rejects(operate(keeper).renew(name, by), /Nothing needs a certificate for shop/);
+    await assert.rejects(operate(null).revoke(name, "superseded", by), /SLIPWAY_ACME_EMAIL/);
+    await operate(keeper).revoke(name, "superseded", by);
+    await keeper.turn(signal);
+    await keeper.turn(signal);
+    assert.deepEqual(authority.revoked, [chain]);
+    assert.equal(authority.orders.length, 1);
+    assert.equal(heldBy(keeper).size, 0);
+    assert.deepEqual(await db.selectFrom("certificates").selectAll().execute(), []);
+  },
+);
+
+test(
+  "a certificate that is to be revoked while its renewal is under way is the one that is revoked",
+  { skip: noOpenssl },
+  async (t) => {
+    const name = "slipway.example.org";
+    const { authority, open, operate, signal, rowOf } = await openBed(t, [name]);
+    const keeper = await open();
+    await keeper.turn(signal);
+    const { chain } = await rowOf(name);
+    const by = { actor: platformActor };
+    const issue = authority.issue.bind(authority);
+    authority.issue = async (order) => {
+      authority.issue = issue;
+      const issued = await issue(order);
+      await operate(keeper).revoke(name, "key_compromise", by);
+      return issued;
+    };
+    await operate(keeper).renew(name, by);
+    await keeper.turn(signal);
+    await keeper.turn(signal);
+    assert.deepEqual(authority.revoked, [chain]);
+    const { chain: current, revocation, order_url: orderUrl } = await rowOf(name);
+    assert.notEqual(current, chain);
+    assert.deepEqual([revocation, orderUrl], [null, null]);
+    const [, before, after] = authority.orders;
+    assert.equal(after?.key, before?.key, "the order that had ended is fetched, not repeated");
   },
 );

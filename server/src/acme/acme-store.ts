@@ -5,6 +5,9 @@ import type { Tables } from "#store/tables.ts";
 
 export type CertificateRow = Selectable<Tables["certificates"]>;
 
+/** A row without the certificate and its key. With `ends_at`, the name has a certificate. */
+export type ScheduledCertificate = Omit<CertificateRow, "chain" | "key_sealed">;
+
 export type AcmeAccountRow = Selectable<Tables["acme_accounts"]>;
 
 /** A certificate and its key, as a row has them. */
@@ -40,6 +43,25 @@ export function listCertificates(db: Db, limit: number): Promise<CertificateRow[
   return db.selectFrom("certificates").selectAll().orderBy("name").limit(limit).execute();
 }
 
+/** What is known of all names, without their certificates. No order, no locks. */
+export function readAllNames(db: Db): Promise<ScheduledCertificate[]> {
+  return db
+    .selectFrom("certificates")
+    .select([
+      "name",
+      "begins_at",
+      "ends_at",
+      "next_try_at",
+      "failures",
+      "last_error",
+      "warned_at",
+      "revocation",
+      "order_url",
+      "order_key_sealed",
+    ])
+    .execute();
+}
+
 /** The rows of these names, in the order of the names. No locks. */
 export function certificatesOf(db: Db, names: readonly string[]): Promise<CertificateRow[]> {
   const rows = db.selectFrom("certificates").selectAll();
@@ -54,13 +76,17 @@ export function certificateOf(db: Db, name: string): Promise<CertificateRow | un
   return db.selectFrom("certificates").selectAll().where("name", "=", name).executeTakeFirst();
 }
 
-/** Stores a new certificate, and clears the order, the failures and the warning of the name. */
+/**
+ * Stores a new certificate, and clears the order, the failures and the warning of the name. False:
+ * nothing is stored, since somebody has asked meanwhile to have the present one revoked, which
+ * would be lost.
+ */
 export async function storeCertificate(
   db: Db,
   name: string,
   { chain, keySealed, beginsAt, endsAt, nextTryAt }: StoredCertificate,
-): Promise<void> {
-  await db
+): Promise<boolean> {
+  const stored = await db
     .updateTable("certificates")
     .set({
       chain,
@@ -75,7 +101,9 @@ export async function storeCertificate(
       warned_at: null,
     })
     .where("name", "=", name)
-    .execute();
+    .where("revocation", "is", null)
+    .executeTakeFirst();
+  return stored.numUpdatedRows === 1n;
 }
 
 /** Stores the order under way; null: there is none any more. */

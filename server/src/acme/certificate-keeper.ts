@@ -91,34 +91,55 @@ export class CertificateKeeper {
       this.#hold(row);
   }
 
-  /** Requests the certificates that are due, a few at once. */
+  /** Requests the certificates that are due, a few at once, and revokes those that are to be. */
   async turn(signal: AbortSignal): Promise<void> {
     const { db, clock } = this.#options;
     const wanted = await this.#wanted();
-    const names = [...wanted.keys()];
-    const rows = await store.certificatesOf(db, names);
-    const known = new Set(rows.map(({ name }) => name));
-    const added = names.filter((name) => !known.has(name));
-    await store.addNames(db, added, new Date(clock.now()));
-    const all = added.length === 0 ? rows : await store.certificatesOf(db, names);
+    await this.#forget([...wanted.keys()]);
+    const rows = await this.#scheduled(wanted);
+    const needed = rows.filter(({ name }) => wanted.has(name));
     // A name that was not needed at the start may have a certificate all the same.
-    for (const row of rows) if (!this.#held.has(row.name)) this.#hold(row);
-    await this.#forget(names);
-    const due = all.filter((row) => row.next_try_at.getTime() <= clock.now()).toSorted(byUrgency);
+    const unread = needed.filter(
+      ({ name, ends_at: endsAt }) => endsAt !== null && !this.#held.has(name),
+    );
+    for (const row of await store.certificatesOf(
+      db,
+      unread.map(({ name }) => name),
+    ))
+      this.#hold(row);
+    await this.#warn(needed);
+    const due = rows
+      .filter(({ name, revocation }) => wanted.has(name) || revocation !== null)
+      .filter((row) => row.next_try_at.getTime() <= clock.now())
+      .toSorted(byUrgency);
     const beginUntilMs = clock.now() + beginMs;
     // All names that are due may wait for their turn.
-    const gate = new Gate({ max: atOnceMax, waitingMax: namesMax });
+    const gate = new Gate({ max: atOnceMax, waitingMax: due.length });
     await Promise.all(
       due.map((row) =>
         gate.run(async () => {
-          const need = wanted.get(row.name);
-          if (need === undefined || signal.aborted) return;
-          if (clock.now() > beginUntilMs || this.#isPaused(row, need)) return;
+          const need = wanted.get(row.name) ?? null;
+          if (signal.aborted || clock.now() > beginUntilMs || this.#isPaused(row, need)) return;
           await this.#request(row, need, signal);
         }),
       ),
     );
-    await this.#warn(wanted);
+  }
+
+  /** Whether a certificate for the name is needed now, so that it is renewed. */
+  async needs(name: string): Promise<boolean> {
+    return (await this.#wanted()).has(name);
+  }
+
+  /** What is known of all names, with rows for those that are needed from now on. */
+  async #scheduled(wanted: ReadonlyMap<string, Need>): Promise<store.ScheduledCertificate[]> {
+    const { db, clock } = this.#options;
+    const rows = await store.readAllNames(db);
+    const known = new Set(rows.map(({ name }) => name));
+    const added = [...wanted.keys()].filter((name) => !known.has(name));
+    if (added.length === 0) return rows;
+    await store.addNames(db, added, new Date(clock.now()));
+    return await store.readAllNames(db);
   }
 
   /** Removes the certificates that are not needed any more. */
@@ -128,13 +149,16 @@ export class CertificateKeeper {
     for (const name of removed) this.#give(name, null);
   }
 
-  /** Warns the operator of certificates that end and could not be renewed, once a day. */
-  async #warn(wanted: ReadonlyMap<string, Need>): Promise<void> {
+  /**
+   * Warns the operator of certificates that end and could not be renewed, once a day. A row that is
+   * due is left out: it is tried again first.
+   */
+  async #warn(rows: readonly store.ScheduledCertificate[]): Promise<void> {
     const { db, log, clock, mailOperator } = this.#options;
     const nowMs = clock.now();
-    for (const row of await store.certificatesOf(db, [...wanted.keys()])) {
+    for (const row of rows) {
       const { name, begins_at: begins, ends_at: ends, failures, last_error: reason } = row;
-      if (begins === null || ends === null) continue;
+      if (begins === null || ends === null || row.next_try_at.getTime() <= nowMs) continue;
       const beginsAtMs = begins.getTime();
       const endsAtMs = ends.getTime();
       const warnedAtMs = row.warned_at?.getTime() ?? null;
@@ -166,13 +190,20 @@ export class CertificateKeeper {
    * Whether the name must wait for the end of the pause. Renewals and revocations go on, and so do
    * the domains of apps, each of which has its own time to wait.
    */
-  #isPaused({ chain }: store.CertificateRow, { zone }: Need): boolean {
-    const isNew = zone === "own" && chain === null;
+  #isPaused({ ends_at: endsAt }: store.ScheduledCertificate, need: Need | null): boolean {
+    const isNew = need?.zone === "own" && endsAt === null;
     return isNew && this.#options.clock.now() < this.#pausedUntilMs;
   }
 
-  /** Requests one certificate, and stores how it went. */
-  async #request(row: store.CertificateRow, need: Need, stop: AbortSignal): Promise<void> {
+  /**
+   * Revokes the present certificate, if somebody has asked for that, and requests another one, if
+   * the name needs one; stores how it went.
+   */
+  async #request(
+    row: store.ScheduledCertificate,
+    need: Need | null,
+    stop: AbortSignal,
+  ): Promise<void> {
     const { clock } = this.#options;
     const late = new AbortController();
     const cancel = clock.after(orderMs, () =>
@@ -180,7 +211,7 @@ export class CertificateKeeper {
     );
     try {
       await this.#revoke(row);
-      await this.#issue(row, need.prover, AbortSignal.any([stop, late.signal]));
+      if (need !== null) await this.#issue(row, need.prover, AbortSignal.any([stop, late.signal]));
     } catch (error) {
       if (!stop.aborted) await this.#failed(row, need, error);
     } finally {
@@ -189,16 +220,22 @@ export class CertificateKeeper {
   }
 
   /** Has the row's certificate revoked, if somebody has asked for that. */
-  async #revoke({ name, chain, revocation }: store.CertificateRow): Promise<void> {
-    if (revocation === null || chain === null) return;
+  async #revoke({ name, revocation }: store.ScheduledCertificate): Promise<void> {
+    if (revocation === null) return;
     const { db, authority, log } = this.#options;
+    const chain = (await store.certificateOf(db, name))?.chain ?? null;
+    if (chain === null) return;
     await authority.revoke(chain, revocation as RevocationReason);
     await store.forgetRevoked(db, name);
     this.#give(name, null);
     log.info({ name, reason: revocation }, "a TLS certificate was revoked");
   }
 
-  async #issue(row: store.CertificateRow, prover: Prover, signal: AbortSignal): Promise<void> {
+  async #issue(
+    row: store.ScheduledCertificate,
+    prover: Prover,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { db, sealer, authority, log, clock } = this.#options;
     const { name } = row;
     const context = orderKeyContext(name);
@@ -220,12 +257,14 @@ export class CertificateKeeper {
     const keySealed = sealer.seal(key, certificateKeyContext(name));
     const beginsAt = new Date(beginsAtMs);
     const endsAt = new Date(endsAtMs);
-    await store.storeCertificate(db, name, { chain, keySealed, beginsAt, endsAt, nextTryAt });
+    const issuedNow = { chain, keySealed, beginsAt, endsAt, nextTryAt };
+    // If not, the next turn revokes the present one, and goes on with this order, which has ended.
+    if (!(await store.storeCertificate(db, name, issuedNow))) return;
     this.#give(name, { certificate: chain, key });
     log.info({ name, endsAt, renewalAt: nextTryAt }, "a TLS certificate was issued");
   }
 
-  async #failed(row: store.CertificateRow, { zone }: Need, error: unknown): Promise<void> {
+  async #failed(row: store.ScheduledCertificate, need: Need | null, error: unknown): Promise<void> {
     const { db, log, clock } = this.#options;
     const { name } = row;
     this.failures += 1;
@@ -237,7 +276,7 @@ export class CertificateKeeper {
     const waitMs = nextTryMs(wait, clock.random());
     const nextTryAt = new Date(clock.now() + waitMs);
     // A domain of an app pauses nothing: its owner can use up what the authority allows for it.
-    if (isRateLimited && zone === "own") this.#pausedUntilMs = nextTryAt.getTime();
+    if (isRateLimited && need?.zone === "own") this.#pausedUntilMs = nextTryAt.getTime();
     const shown = reason.slice(0, reasonLengthMax);
     await store.storeFailure(db, name, { reason: shown, nextTryAt });
     const about = { name, reason: shown, nextTryAt, endsAt: row.ends_at };
@@ -262,8 +301,8 @@ export class CertificateKeeper {
  * First the certificate that ends first. Names without a certificate come last, and among them
  * first the name that has been due for longer.
  */
-function byUrgency(one: store.CertificateRow, other: store.CertificateRow): number {
-  const endOf = ({ ends_at: endsAt }: store.CertificateRow): number =>
+function byUrgency(one: store.ScheduledCertificate, other: store.ScheduledCertificate): number {
+  const endOf = ({ ends_at: endsAt }: store.ScheduledCertificate): number =>
     endsAt?.getTime() ?? Number.MAX_SAFE_INTEGER;
   return endOf(one) - endOf(other) || one.next_try_at.getTime() - other.next_try_at.getTime();
 }

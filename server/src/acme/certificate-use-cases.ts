@@ -7,8 +7,13 @@ import * as store from "./acme-store.ts";
 import type { RevocationReason } from "./authority.ts";
 
 type Parts = Pick<Foundation, "db" | "clock"> & {
-  /** Makes the keeper check now which certificates are due. */
-  readonly nudge: () => void;
+  /** Requests and revokes; null: this platform requests no certificates. */
+  readonly keeper: {
+    /** Whether a certificate for the name is needed, so that one is requested when it is due. */
+    needs(name: string): Promise<boolean>;
+    /** Makes it check now which certificates are due. */
+    nudge(): void;
+  } | null;
 };
 
 /** A certificate as operators see it. */
@@ -40,22 +45,28 @@ export class CertificateUseCases {
   }
 
   /** Has a certificate requested at once, however long the present one is still valid. */
-  renew(name: string, by: By): Promise<ListedCertificate> {
-    return this.#request(name, { action: "certificate.renew", revocation: null, by });
+  async renew(name: string, by: By): Promise<ListedCertificate> {
+    return await this.#request(name, { action: "certificate.renew", revocation: null, by });
   }
 
-  /** Has the certificate revoked, and another one requested, as soon as the authority answers. */
+  /**
+   * Has the certificate revoked as soon as the authority answers, and another one requested if the
+   * name still needs one.
+   */
   revoke(name: string, revocation: RevocationReason, by: By): Promise<ListedCertificate> {
     return this.#request(name, { action: "certificate.revoke", revocation, by });
   }
 
   async #request(name: string, { action, revocation, by }: Wish): Promise<ListedCertificate> {
-    const { db, clock, nudge } = this.#parts;
+    const { db, clock, keeper } = this.#parts;
+    const isNeeded = keeper !== null && (await keeper.needs(name));
     const row = await db.transaction().execute(async (tx) => {
       const now = new Date(clock.now());
       const isRequested = await store.requestNow(tx, name, { now, revocation });
       const changed = await store.certificateOf(tx, name);
       if (changed === undefined) throw unknownName(name);
+      if (keeper === null) throw new Fault("conflict", requestsNone);
+      if (!isNeeded && revocation === null) throw notNeeded(name);
       if (!isRequested)
         throw new Fault("conflict", `There is no certificate for ${name} to revoke.`);
       await record(tx, {
@@ -67,7 +78,7 @@ export class CertificateUseCases {
       });
       return changed;
     });
-    nudge();
+    keeper?.nudge();
     return listed(row, clock.now());
   }
 }
@@ -77,6 +88,16 @@ type Wish = {
   readonly revocation: RevocationReason | null;
   readonly by: By;
 };
+
+const requestsNone =
+  "This platform requests and revokes no certificates, since SLIPWAY_ACME_EMAIL is not set.";
+
+function notNeeded(name: string): Fault {
+  return new Fault(
+    "conflict",
+    `Nothing needs a certificate for ${name} any more, so the present one is not renewed. To have it revoked: slipway certificates revoke ${name}`,
+  );
+}
 
 function unknownName(name: string): Fault {
   return new Fault(

@@ -91,7 +91,8 @@ export async function openAcme(
     clock,
   });
   loop.startWithin(lifecycle);
-  const useCases = new CertificateUseCases({ ...foundation, nudge: () => loop.nudge() });
+  const requests = { needs: (name: string) => keeper.needs(name), nudge: () => loop.nudge() };
+  const useCases = new CertificateUseCases({ ...foundation, keeper: requests });
   return { proofs, keeper, useCases, serve: (user) => keeper.serve(user) };
 }
 
