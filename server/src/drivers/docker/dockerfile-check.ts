@@ -51,9 +51,19 @@ export function checkDockerfile(
       `${path} asks for another reader of Dockerfiles (syntax=${syntax.slice(0, 100)}), which would see the credentials of the build. Leave that line out, or name docker/dockerfile, from 1.2 on, and ${buildAgain}.`,
     );
   }
+  const refused = lines
+    .keys()
+    .flatMap((index) => instructionsAt(lines, index))
+    .find((instruction) => isUnusualAdd(instruction));
+  if (refused !== undefined) throw addressFetched(`${path}: ${refused.trim()}`);
   // The head below leaves out any other value, so BuildKit too reads with the usual backslash.
   const reading = { escape: escape === "`" ? "`" : "\\", variables };
-  const { characters, copied } = growthOf(lines, reading);
+  const { characters, copied, unclear } = growthOf(lines, reading);
+  if (unclear !== null) {
+    throw new BuildFailed(
+      `It is unclear where the here-documents of an instruction in ${path} end (${unclear.trim().slice(0, 200)}). Name each of them once, with letters, digits and underscores; in COPY and ADD, use at most 100, and no quotes except around the name; then ${buildAgain}.`,
+    );
+  }
   if (characters > expandedMax) {
     // `growthOf` cuts off larger sizes, so a larger number would not be exact.
     const grown = characters >= 1e15 ? "over 1e15" : characters;
@@ -66,11 +76,6 @@ export function checkDockerfile(
       `Instructions of ${path} can grow so long when its variables are put in that the engine would read them for minutes (one of 300,000 characters is about the limit): use fewer variables in the values of ARG and ENV, and ${buildAgain}.`,
     );
   }
-  const refused = lines
-    .keys()
-    .flatMap((index) => instructionsAt(lines, index))
-    .find((instruction) => isUnusualAdd(instruction));
-  if (refused !== undefined) throw addressFetched(`${path}: ${refused.trim()}`);
   const head = [
     ...(syntax === undefined ? [] : [`# syntax=${syntax}`]),
     ...(escape === "`" ? ["# escape=`"] : []),

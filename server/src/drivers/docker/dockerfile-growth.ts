@@ -3,6 +3,7 @@
 // variable of the line before ten times, would use up the engine's memory. BuildKit also builds up
 // each word character by character, and copies the word each time: a word of a million characters
 // would keep the engine busy for minutes, even after the build has ended. Pure.
+import { hereDocumentsOf } from "./here-documents.ts";
 
 /**
  * The assumed length of a variable that only the base image may define. What an image holds is not
@@ -25,19 +26,34 @@ const oddBlank = /[^\S\t\n\v\f\r ]|\u0085/;
 const blank = "(?:(?!\\uFEFF)\\s|\\u0085)";
 /** A comment or an empty line. */
 const ignoredForm = new RegExp(`^${blank}*(?:#|$)`);
-/** An instruction: its word, without ONBUILD before it, and what follows. */
+/** An instruction. Its groups are its word, without ONBUILD before it, and what follows. */
 const instructionForm = new RegExp(`^${blank}*(?:ONBUILD${blank}+)*(\\w+)${blank}(.*)$`, "is");
+/** The flags at the beginning of what follows RUN, as far as they have no quotes or escapes. */
+const flagsForm = new RegExp(`^(?:--[^\\s\\u0085"'\\\\\`]*(?:${blank}+|$))*`);
+/** The maximum number of here-documents in COPY and ADD: each takes a search for its end. */
+const hereDocumentsMax = 100;
 
 /** The size of a variable's value, by its name. */
 type SizeOf = (name: string) => number;
 
 /** Upper bounds of what BuildKit handles when it replaces the variables of a Dockerfile. */
 export type Growth = {
-  /** The characters of all instructions, and of the variables that each step gets, together. */
+  /** The total of the characters of all instructions, and of the variables that each step gets. */
   readonly characters: number;
-  /** The characters that BuildKit copies, as the sum of the squared sizes of instructions. */
+  /**
+   * The characters that BuildKit copies: the sum of the squares of the sizes of instructions and of
+   * their here-documents.
+   */
   readonly copied: number;
+  /**
+   * An instruction for which the bounds do not hold, because it is unclear where its here-documents
+   * end, or because there are more than `hereDocumentsMax`; null: there is none.
+   */
+  readonly unclear: string | null;
 };
+
+/** An instruction as one line, and the index of the line after it. */
+type Instruction = { readonly text: string; readonly next: number };
 
 /** How a Dockerfile is read. */
 type Reading = {
@@ -49,51 +65,71 @@ type Reading = {
 
 /** Returns how large the instructions become. */
 export function growthOf(lines: readonly string[], { escape, variables }: Reading): Growth {
-  // The character as a regular expression needs it.
+  // The sign of continuation, as a regular expression needs it.
   const sign = escape === "`" ? "`" : "\\\\";
   const given = new Map(Object.entries(variables).map(([name, value]) => [name, value.length]));
-  // In the first reading, a doubled sign at the end does not continue the line; for older readers
-  // of Dockerfiles it does. In both forms, `$1` is what has to stay of the match.
+  // A line that ends in two signs continues only for older readers of Dockerfiles, for which the
+  // second form is. What the group of a form matches is kept.
   const readings = [`(^|[^${sign}])${sign}[ \\t]*$`, `()${sign}[ \\t]*$`].map((form) =>
-    growthOfAll(joined(lines, new RegExp(form)), sign, given),
+    growthOfAll(lines, { continued: new RegExp(form), sign, given }),
   );
   return {
     characters: Math.max(...readings.map(({ characters }) => characters)),
     copied: Math.max(...readings.map(({ copied }) => copied)),
+    unclear: readings.map(({ unclear }) => unclear).find((text) => text !== null) ?? null,
   };
 }
 
+type LineReading = {
+  /** Matches the sign of continuation at the end of a line. */
+  readonly continued: RegExp;
+  /** This sign, as a regular expression needs it. */
+  readonly sign: string;
+  /** The sizes of the build's arguments. */
+  readonly given: ReadonlyMap<string, number>;
+};
+
 /**
- * The growth of all instructions, in one of the two readings. `given`: the sizes of the build's
- * arguments.
+ * The growth of all instructions, in one of the two readings. The lines of here-documents count as
+ * instructions, too: older engines read them so.
  */
-function growthOfAll(
-  instructions: readonly string[],
-  sign: string,
-  given: ReadonlyMap<string, number>,
-): Growth {
+function growthOfAll(lines: readonly string[], { continued, sign, given }: LineReading): Growth {
   const sizes = new Map<string, number>();
-  /** The size of the largest instruction of which it is unclear which variables it sets. */
+  /** The size of the largest instruction that may set variables which are not found here. */
   let unreadSize = 0;
   const sizeOf: SizeOf = (name) =>
     Math.max(sizes.get(name) ?? unknownCharacters, given.get(name) ?? 0, unreadSize);
+  /** The total size of all variables, which each step gets. */
   let variablesSize = 0;
   let characters = 0;
   let copied = 0;
-  for (const line of instructions) {
-    const [, instruction = "", rest = ""] = instructionForm.exec(line) ?? [];
-    // In these instructions the shell replaces the variables, and the step gets all of them.
-    if (/^(?:RUN|CMD|ENTRYPOINT)$/i.test(instruction)) {
-      characters += line.length + variablesSize;
-      continue;
-    }
-    const size = grownSize(line, sizeOf);
+  let hereDocuments = 0;
+  const addGrown = (size: number): void => {
     characters += size;
     copied += size * size;
-    if (!/^(?:ARG|ENV)$/i.test(instruction)) continue;
+  };
+  for (const { text, next } of joined(lines, continued)) {
+    const [, word = "", rest = ""] = instructionForm.exec(text) ?? [];
+    const documents =
+      hereDocuments > hereDocumentsMax ? null : hereDocumentsOf({ word, rest, lines, next });
+    if (documents === null) return { characters, copied, unclear: text };
+    for (const { body, hasVariables } of documents) {
+      hereDocuments++;
+      addGrown(hasVariables ? grownSize(body, sizeOf) : body.length);
+    }
+    // In these instructions the shell replaces the variables, and the step gets all of them.
+    // BuildKit replaces them only in the flags of RUN.
+    if (/^(?:RUN|CMD|ENTRYPOINT)$/i.test(word)) {
+      addGrown(grownSize(flagsOf(rest), sizeOf));
+      characters += text.length + variablesSize;
+      continue;
+    }
+    const size = grownSize(text, sizeOf);
+    addGrown(size);
+    if (!/^(?:ARG|ENV)$/i.test(word)) continue;
     const { variables, isRead } = variablesIn(rest, sign);
     const pairs = variables.map(({ name, value }) => ({ name, size: grownSize(value, sizeOf) }));
-    // The rest of the line, which is in no pair, counts for each variable.
+    // The part of the line that is in no pair counts for each variable.
     const remainder = size - pairs.reduce((sum, pair) => sum + pair.size, 0);
     for (const pair of pairs) {
       const before = sizes.get(pair.name) ?? 0;
@@ -105,7 +141,13 @@ function growthOfAll(
     unreadSize = Math.max(unreadSize, size);
     variablesSize += size;
   }
-  return { characters, copied };
+  return { characters, copied, unclear: null };
+}
+
+/** The flags at the beginning of what follows RUN; all of it, if it is unclear where they end. */
+function flagsOf(rest: string): string {
+  const [flags = ""] = flagsForm.exec(rest) ?? [];
+  return rest.startsWith("--", flags.length) ? rest : flags;
 }
 
 /**
@@ -144,16 +186,20 @@ function variablesIn(
   return { variables: [{ name, value }], isRead: !oddBlank.test(text) && !value.includes("=") };
 }
 
-/** The instructions, each as one line, without comments. `continued` matches a sign at the end. */
-function joined(lines: readonly string[], continued: RegExp): string[] {
-  const instructions: string[] = [];
+/**
+ * The instructions, without comments. `continued` matches the sign of continuation at the end of a
+ * line.
+ */
+function joined(lines: readonly string[], continued: RegExp): Instruction[] {
+  const instructions: Instruction[] = [];
   let unfinished: string | null = null;
-  for (const line of lines) {
+  for (const [index, line] of lines.entries()) {
     if (ignoredForm.test(line)) continue;
     const isContinued = continued.test(line);
     const text: string = (unfinished ?? "") + line.replace(continued, "$1");
-    if (!isContinued) instructions.push(text);
+    if (!isContinued) instructions.push({ text, next: index + 1 });
     unfinished = isContinued ? text : null;
   }
-  return unfinished === null ? instructions : [...instructions, unfinished];
+  if (unfinished !== null) instructions.push({ text: unfinished, next: lines.length });
+  return instructions;
 }
