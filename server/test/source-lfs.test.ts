@@ -37,23 +37,33 @@ async function refusal(fetching: Promise<unknown>): Promise<string> {
 test("files of Git LFS take the place of their pointers, each asked for once, with their modes", async (t) => {
   const { lfs, server } = await openLfs(t);
   const pointer = lfs.add(weights);
-  const run = lfs.add("#!/bin/sh\necho from lfs, in more than a hundred bytes\n");
+  const script = "#!/bin/sh\necho from lfs, in more than a hundred bytes\n";
+  const run = lfs.add(script);
   await server.createRepo("acme", "app", {
     ".gitattributes": `${attributes}*.sh filter=lfs\n`,
     "main.py": "",
     "model.bin": pointer,
     "apps/api/model.bin": pointer,
     "apps/api/run.sh": run,
+    "apps/api/run.bin": run,
     "apps/api/main.py": "",
   });
   const { fetch, lines } = openSource(t, server);
   const { appDir, content, commit } = await fetch({ gitLfs: true });
   assert.equal(await readFile(join(appDir, "model.bin"), "utf8"), weights);
   assert.equal(await readFile(join(appDir, "apps/api/model.bin"), "utf8"), weights);
-  assert.notEqual((await stat(join(appDir, "apps/api/run.sh"))).mode & 0o111, 0);
+  const modes = ["run.sh", "run.bin"].map(async (name) => {
+    const path = join(appDir, "apps/api", name);
+    assert.equal(await readFile(path, "utf8"), script);
+    return (await stat(path)).mode & 0o111;
+  });
+  assert.deepEqual(
+    (await Promise.all(modes)).map((bits) => bits !== 0),
+    [true, false],
+  );
   assert.notEqual(content, commit, "another result than without LFS");
   assert.deepEqual([lfs.batches.length, lfs.batches[0]?.length], [1, 2]);
-  assert.ok(lines.includes("Fetching 3 files of Git LFS …"), lines.join("\n"));
+  assert.ok(lines.includes("Fetching 4 files of Git LFS …"), lines.join("\n"));
   // Attributes of a folder around the app's count, too.
   const { appDir: api } = await fetch({ gitLfs: true, gitPath: "apps/api" });
   assert.equal(await readFile(join(api, "model.bin"), "utf8"), weights);

@@ -55,7 +55,8 @@ test("a project has a signing secret, two are valid while it is changed over, an
       [made.id, null],
     ],
   );
-  assert.equal((await api.call("DELETE", `${path}/${made.id}`)).status, 200);
+  // An id in capitals is the same id.
+  assert.equal((await api.call("DELETE", `${path}/${made.id.toUpperCase()}`)).status, 200);
   const left = answers.webhookSecretList.parse((await api.call("GET", path)).body);
   assert.deepEqual(left, [second]);
   assert.equal((await api.call("DELETE", `${path}/${made.id}`)).status, 404);
@@ -70,6 +71,13 @@ test("a project has a signing secret, two are valid while it is changed over, an
     .where("action", "like", "webhook%")
     .execute();
   assert.doesNotMatch(JSON.stringify(audit), /whsec_/);
+  const deleted = audit.filter(
+    ({ action, outcome }) => action === "webhook_secrets.delete" && outcome === "success",
+  );
+  assert.deepEqual(
+    deleted.map((row) => row.resource_id),
+    [made.id],
+  );
 });
 
 test("deliveries are listed newest first, by state, endpoint and run, and shown with their attempts", async (t) => {
@@ -182,10 +190,17 @@ test("endpoints are listed, held back and let go on; a second time is refused", 
   const paused = await api.call("POST", `${path}/${endpointId}/pause`);
   assert.notEqual(answers.oneWebhookEndpoint.parse(paused.body).item.pausedAt, null);
   assert.equal((await api.call("POST", `${path}/${endpointId}/pause`)).status, 409);
-  const resumed = await api.call("POST", `${path}/${endpointId}/resume`);
+  const resumed = await api.call("POST", `${path}/${endpointId.toUpperCase()}/resume`);
   assert.equal(answers.oneWebhookEndpoint.parse(resumed.body).item.pausedAt, null);
   assert.equal((await api.call("POST", `${path}/${endpointId}/resume`)).status, 409);
   assert.equal((await api.call("POST", `${path}/${newRunId()}/resume`)).status, 404);
+  const audit = await api.db
+    .selectFrom("audit_log")
+    .select("resource_id")
+    .where("action", "=", "webhook_endpoints.resume")
+    .where("outcome", "=", "success")
+    .execute();
+  assert.deepEqual(audit, [{ resource_id: endpointId }]);
 });
 
 test("a project chooses its schedule", async (t) => {

@@ -52,7 +52,7 @@ function secretHandlers(useCases: WebhookUseCases) {
       return showSecret(await useCases.secrets.create(projectOf(call), overlapHours, call.by));
     },
     async deleteWebhookSecret(call) {
-      await useCases.secrets.delete(projectOf(call), partOf(call, "secret_id"), call.by);
+      await useCases.secrets.delete(projectOf(call), storedIdOf(call, "secret_id"), call.by);
       return { message: "The secret was deleted; it no longer signs anything." };
     },
   } satisfies Handlers;
@@ -66,7 +66,7 @@ function deliveryHandlers(useCases: WebhookUseCases) {
       const wanted: DeliveryQuery = {
         ...pageWanted(call),
         state: (query["state"] as DeliveryState | null) ?? undefined,
-        endpointId: (query["endpointId"] as EndpointId | null) ?? undefined,
+        endpointId: endpointIn(query),
         runId: (query["runId"] as RunId | null) ?? undefined,
       };
       return showPage(await useCases.listDeliveries(projectOf(call), wanted), showDelivery);
@@ -86,7 +86,7 @@ function deliveryHandlers(useCases: WebhookUseCases) {
         from: readTime("from", body["from"]),
         to: readTime("to", body["to"]),
         state: body["state"] as "failed" | "delivered",
-        endpointId: (body["endpointId"] as EndpointId | null) ?? undefined,
+        endpointId: endpointIn(body),
       };
       return await useCases.replayRange(projectOf(call), range, call.by);
     },
@@ -132,14 +132,26 @@ function scheduleHandlers(useCases: WebhookUseCases) {
   } satisfies Handlers;
 }
 
-/** The text is not checked here: no delivery is found under an invalid id. */
 function deliveryOf(call: ApiCall): DeliveryId {
-  return partOf(call, "delivery_id") as DeliveryId;
+  return storedIdOf(call, "delivery_id") as DeliveryId;
 }
 
-/** The text is not checked here: no endpoint is found under an invalid id. */
 function endpointOf(call: ApiCall): EndpointId {
-  return partOf(call, "endpoint_id") as EndpointId;
+  return storedIdOf(call, "endpoint_id") as EndpointId;
+}
+
+/** The endpoint in a query or a body, if one is named. */
+function endpointIn(fields: Readonly<Record<string, unknown>>): EndpointId | undefined {
+  const { endpointId } = fields;
+  return typeof endpointId === "string" ? (endpointId.toLowerCase() as EndpointId) : undefined;
+}
+
+/**
+ * The id in the path as it is stored, in lower case. Its form is not checked here: nothing is found
+ * under an id of another form.
+ */
+function storedIdOf(call: ApiCall, name: string): string {
+  return partOf(call, name).toLowerCase();
 }
 
 function showSecret({

@@ -1,5 +1,6 @@
 // Deletes old data of runs: results and requests first, then the runs and calls themselves, and
-// idempotency keys after a day. No step touches a running run: age counts from the end of a run.
+// idempotency keys a day after their creation. No step touches a running run: the age of a run and
+// of its data counts from its end.
 import type { AppId } from "#lib/ids.ts";
 import type { Clock } from "#lib/clock.ts";
 import { daysAgo, type RemovalStep } from "#lib/retention.ts";
@@ -49,7 +50,7 @@ export async function* runRetention(options: {
       before: daysAgo(clock, keyDays),
     }),
     olderRows(db, {
-      name: "keys of requests",
+      name: "keys of API requests",
       table: "request_keys",
       time: "created_at",
       before: daysAgo(clock, keyDays),
@@ -67,7 +68,7 @@ export async function* runRetention(options: {
  * undefined.
  */
 function callSteps(db: Db, before: Date, appId: AppId | undefined): RemovalStep[] {
-  const names = { calls: "calls", leftOut: "numbers of calls that were not recorded" };
+  const names = { calls: "calls", leftOut: "counts of calls that were not recorded" };
   if (appId === undefined) {
     return [
       olderRows(db, { name: names.calls, table: "calls", time: "ended_at", before }),

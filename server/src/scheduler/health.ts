@@ -1,5 +1,6 @@
-// Monitors one replica. Polls quickly until its ready check passes; then checks periodically that
-// it is still ready (otherwise it gets no calls) and healthy (otherwise it is replaced).
+// Monitors one replica. Polls quickly until its ready check passes. From then on, a replica with a
+// health check is checked periodically: unless it is ready it gets no calls, and unless it is
+// healthy it is replaced. One without a health check is not checked again.
 import type { Address } from "#drivers/driver.ts";
 import type { ReplicaChecks } from "#drivers/readiness.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
@@ -76,8 +77,8 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
       return true;
     }
     events.onNotReady(answer.reason);
-    // The cortex runtime answers only when the app is imported. This check has waited for that, and
-    // the next one will too, so no pause is needed between them.
+    // The cortex runtime answers a ready check only when the app is imported. A check that took so
+    // long was waiting for that, as the next one will be, so no pause is needed between them.
     if (clock.monotonicMs() - attemptBeganMs >= readyTimeoutMs) continue;
     const slowMs = Math.min(slowMsMax, Math.round((clock.monotonicMs() - beganMs) * slowShare));
     // The pauses have no jitter, so the random number does not matter.

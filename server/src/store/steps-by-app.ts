@@ -6,8 +6,8 @@ import { appsAfter, appsPage } from "./app-pages-store.ts";
 import type { Db } from "./database.ts";
 
 /**
- * Returns how many days a project's rows are kept, as a function of the project; null when all
- * projects have the same number. Answers from memory.
+ * Returns a function that says how many days the rows of a project are kept; null when the number
+ * is the same for all projects. Answers from memory.
  */
 export type DaysOfProjects = () => ((projectId: ProjectId) => number) | null;
 

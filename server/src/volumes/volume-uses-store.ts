@@ -27,12 +27,13 @@ export async function noteUse(
   }: { readonly projectId: ProjectId; readonly sizeMb: number; readonly gapMs: number },
 ): Promise<void> {
   const isGap = sql`at - seen_at > ${gapMs} * interval '1 millisecond'`;
-  // After a gap, the row ends at the count before it; else it ends now if the size has changed. The
-  // project's deletion may end it earlier: `least` ignores a time that is null.
+  // After a gap, the project's open row ends when its size was last counted; else it ends now if
+  // the size has changed. The project's deletion may end the row earlier: `least` ignores a time
+  // that is null.
   await changeRows(db)`
     with project as (
       select id, deleted_at, clock_timestamp() as at from projects where id = ${projectId}
-    ), before as (
+    ), known_row as (
       update volume_uses as known
          set seen_at = case when ${isGap} then seen_at else at end,
              ended_at = least(case when ${isGap} then seen_at when size_mb <> ${sizeMb} then at end, deleted_at)
@@ -41,5 +42,5 @@ export async function noteUse(
     )
     insert into volume_uses (id, project_id, size_mb, began_at, seen_at)
     select gen_random_uuid()::text, id, ${sizeMb}, at, at from project
-     where deleted_at is null and ${sizeMb} > 0 and not exists (select from before where ended_at is null)`;
+     where deleted_at is null and ${sizeMb} > 0 and not exists (select from known_row where ended_at is null)`;
 }

@@ -1,6 +1,6 @@
-// Use cases for the secrets that sign a project's webhooks: list, rotate and delete. A project has
-// one secret from the start, and at most two are valid at once. Called by the API; each change and
-// its audit row are one transaction.
+// Use cases for the secrets that sign a project's webhooks: list, create and delete. Creating one
+// rotates: the secret before it expires. A project has one secret from the start, and at most two
+// are valid at once. Called by the API; each change and its audit row are one transaction.
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
@@ -27,7 +27,7 @@ export class WebhookSecretUseCases {
   }
 
   /**
-   * The one or two valid secrets, newest first. Reading them is recorded. Throws
+   * The one or two valid secrets, newest first. The audit log records that they were read. Throws
    * `Fault("no_such_project")`.
    */
   async list(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
@@ -58,7 +58,7 @@ export class WebhookSecretUseCases {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
       // The database fails for a text that is no id.
-      const isRemoved = uuidForm.test(id.toLowerCase()) && (await deleteSecret(tx, projectId, id));
+      const isRemoved = uuidForm.test(id) && (await deleteSecret(tx, projectId, id));
       if (!isRemoved)
         throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);
       await record(tx, {

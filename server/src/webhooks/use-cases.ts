@@ -237,10 +237,8 @@ export class WebhookUseCases {
     id: DeliveryId,
     db: Db = this.#db,
   ): Promise<store.DeliveryRow> {
-    // PostgreSQL also takes ids in upper case, and fails for a text that is no id.
-    const row = uuidForm.test(id.toLowerCase())
-      ? await store.readDeliveryRow(db, projectId, id)
-      : undefined;
+    // PostgreSQL fails for a text that is no id.
+    const row = uuidForm.test(id) ? await store.readDeliveryRow(db, projectId, id) : undefined;
     if (row === undefined)
       throw new Fault("not_found", `There is no webhook delivery ${id} in this project.`);
     return row;
@@ -248,7 +246,7 @@ export class WebhookUseCases {
 
   async #requireEndpoint(projectId: ProjectId, id: EndpointId): Promise<store.EndpointRow> {
     // For the form see `#requireDelivery`.
-    const row = uuidForm.test(id.toLowerCase())
+    const row = uuidForm.test(id)
       ? await store.readEndpointRow(this.#db, projectId, id)
       : undefined;
     if (row === undefined)

@@ -2,9 +2,9 @@
 // repository where the files are, and downloads them. A downloaded file must have the size and the
 // digest that its pointer names. `git.ts` calls this if the app's settings ask for Git LFS.
 import { createHash } from "node:crypto";
-import { constants, copyFile, open, readFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { constants, open, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Agent } from "node:http";
 import { BuildFailed } from "#drivers/builder.ts";
 import { boundedText } from "#lib/bounded-text.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
@@ -86,7 +86,10 @@ function readPointer(path: string, text: string): Pointer | null {
   return oid === undefined ? null : { path, oid, size: Number(size) };
 }
 
-/** Downloads the files of all pointers. Rejects with a `BuildFailed` that names the file. */
+/**
+ * Downloads the files of all pointers. Rejects with a `BuildFailed` that names the file, or the
+ * repository whose host failed.
+ */
 export async function fetchLfs(request: LfsRequest): Promise<void> {
   const common = { lookup: makeNameLookup(), perReceiverMax };
   const hostAgents = new OutwardAgents({ ...common, guard: anywhere });
@@ -127,7 +130,7 @@ class LfsDownload {
     this.#parts = parts;
     const { url, credential } = parts.from.remote;
     if (!url.protocol.startsWith("http")) {
-      const why = `${parts.from.repository} is fetched over ${url.protocol}, and files of Git LFS only over https.`;
+      const why = `${parts.from.repository} is fetched over ${url.protocol}, and files of Git LFS only over http or https.`;
       throw new BuildFailed(
         `${why} Ask the operator for an https template of the host, or set gitLfs to false.`,
       );
@@ -151,7 +154,11 @@ class LfsDownload {
         if (first === undefined) continue;
         await this.#download(first, actions);
         const { appDir } = this.#parts;
-        for (const { path } of copies) await copyFile(join(appDir, first.path), join(appDir, path));
+        for (const { path } of copies)
+          await store(createReadStream(join(appDir, first.path)), {
+            pointer: first,
+            path: join(appDir, path),
+          });
       }
     }
   }
@@ -221,17 +228,18 @@ class LfsDownload {
 
   /** Downloads the file of a pointer from where its action says, following redirects. */
   async #receive(pointer: Pointer, { href, headers }: Action): Promise<void> {
-    const { guard, signal, appDir } = this.#parts;
+    const { guard, hostAgents, otherAgents, signal, appDir } = this.#parts;
     let address = href;
     let sentHeaders = headers;
     for (let redirects = 0; redirects <= redirectsMax; redirects++) {
-      const addressGuard = URL.parse(address)?.origin === this.#base.origin ? anywhere : guard;
-      const target = addressGuard.read(address);
+      const isGitHost = URL.parse(address)?.origin === this.#base.origin;
+      const target = (isGitHost ? anywhere : guard).read(address);
       if ("problem" in target)
         throw new OutwardRefused(`its address is not allowed: ${target.problem}`);
       const { url } = target;
-      const agent = this.#agentOf(url);
-      const isGitHost = url.origin === this.#base.origin;
+      if (this.#base.protocol === "https:" && url.protocol !== "https:")
+        throw new OutwardRefused("it is not offered over https");
+      const agent = (isGitHost ? hostAgents : otherAgents).of(url.protocol);
       const hasAuthorization = Object.keys(sentHeaders).some(
         (name) => name.toLowerCase() === "authorization",
       );
@@ -259,15 +267,6 @@ class LfsDownload {
       return await store(answer, { pointer, path: join(appDir, pointer.path) });
     }
     throw new OutwardRefused(`there are more than ${redirectsMax} redirects`);
-  }
-
-  /** Throws when a host with https names an address without it. */
-  #agentOf(url: URL): Agent {
-    if (this.#base.protocol === "https:" && url.protocol !== "https:")
-      throw new OutwardRefused("it is not offered over https");
-    const { hostAgents, otherAgents } = this.#parts;
-    const agents = url.origin === this.#base.origin ? hostAgents : otherAgents;
-    return agents.of(url.protocol);
   }
 }
 
@@ -325,6 +324,7 @@ async function store(
       if (bytes > pointer.size)
         throw new OutwardRefused(`it is larger than the ${pointer.size} bytes of its pointer`);
       digest.update(chunk);
+      // On an open file, this writes after the chunk before it.
       await file.writeFile(chunk);
     }
   } finally {

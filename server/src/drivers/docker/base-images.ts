@@ -45,27 +45,28 @@ export async function allowedImages(
   { plan, dockerfile, moreRegistries, registryAuth, signal }: BuildFacts,
 ): Promise<AllowedImages> {
   const { calls } = engine;
+  // The credentials are for the registries of `bases`. The build may look up all `sources`.
   const bases = dockerfile === null ? [plan.baseImage] : imagesOf(dockerfile);
   const sources = dockerfile === null ? bases : imagesIn(dockerfile, plan.environment);
   const mayLookUp = await checkRegistries(calls, sources, moreRegistries);
   const secret = await registryAuth();
-  // A name that may not be looked up is only a word in a command: `checkRegistries` has refused all
-  // images at other registries.
+  // `checkRegistries` has let the build have all its images: a name with a digest that may not be
+  // looked up is only a word in a command.
   const withDigest = digestsIn(dockerfile ?? plan.baseImage).filter((name) => mayLookUp(name));
   const isRegistryAsked = secret !== null || withDigest.length > 0;
   const defaultRegistry = isRegistryAsked ? await usualRegistry(engine) : "";
   const auths = secret === null ? null : registryAuths(secret, bases, defaultRegistry);
   await checkDigests(calls, withDigest, { auths: auths ?? {}, defaultRegistry, signal });
   const isDigestChecked = (image: string): boolean => {
-    const digest = image.slice(image.indexOf("@"));
-    return withDigest.some((name) => name.endsWith(digest));
+    const [, digest] = /(@.*)$/s.exec(image) ?? [];
+    return digest !== undefined && withDigest.some((name) => name.endsWith(digest));
   };
   return { sources, auths, mayLookUp, isDigestChecked };
 }
 
 /**
- * Throws `BuildFailed` for the first image that the operator has not loaded into the engine, and
- * that is at no registry that builds may pull from. Returns `mayLookUp`.
+ * Requires that builds may pull each image from its registry, or that the operator has loaded it
+ * into the engine. Throws `BuildFailed` for the first other image. Returns `mayLookUp`.
  */
 async function checkRegistries(
   calls: Docker,
@@ -75,7 +76,7 @@ async function checkRegistries(
   const loaded: string[] = [];
   for (const image of new Set(images)) {
     if (mayPull(image, moreRegistries)) continue;
-    if (!nameForm.test(image) || !(await isLoaded(calls, image))) throw registryRefused(image);
+    if (!(await isLoaded(calls, image))) throw registryRefused(image);
     loaded.push(image);
   }
   const isVersionOf = (image: string, name: string): boolean =>
@@ -84,7 +85,7 @@ async function checkRegistries(
     mayPull(image, moreRegistries) || loaded.some((name) => isVersionOf(image, name));
 }
 
-/** Excludes names that mean something else in a path of the engine's API, such as `..`. */
+/** The names that have no other meaning in a path of the engine's API, as `..` would. */
 const nameForm = /^(?!.*\.\.)[\w.:/@-]+$/;
 
 type RegistryAccess = {
@@ -128,6 +129,7 @@ async function checkDigests(
  * all apps.
  */
 async function isLoaded(calls: Docker, name: string): Promise<boolean> {
+  if (!nameForm.test(name)) return false;
   // 404: the engine does not have the image.
   const image = await unlessStatus([404], calls.getImage(name).inspect());
   return image !== undefined && image.Config.Labels?.[labels.build] === undefined;
@@ -142,6 +144,7 @@ async function registryRefusal(
   image: { readonly name: string; readonly authconfig: unknown; readonly signal: AbortSignal },
 ): Promise<string | null> {
   const { name, authconfig, signal } = image;
+  if (!nameForm.test(name)) return "no image can have this name";
   const timeout = AbortSignal.timeout(answerWaitMs);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const request = {

@@ -11,7 +11,7 @@ import { parseStat } from "#drivers/process/replica-files.ts";
 export function containerRanMs(pid: number, containerId: string): number | undefined {
   // Every engine puts the container's id into the name of its control group.
   if (!readText(`/proc/${pid}/cgroup`).includes(containerId)) return undefined;
-  // `{}`: no start time since the boot was stored, so the start time in `stat` counts.
+  // `{}`: no start time was stored for this process, so that the one in `stat` counts.
   const stat = parseStat(readText(`/proc/${pid}/stat`));
   return stat === null ? undefined : ranMs(stat, {});
 }
