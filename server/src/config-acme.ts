@@ -12,13 +12,15 @@ type AcmeReader = SettingReader & {
   /** Whether the operator agrees to the authority's terms of service. */
   readonly isAgreed: boolean;
   readonly challenge: "http-01" | "tls-alpn-01";
+  /** For how many new names of one project certificates are requested in a week. */
+  readonly newNamesPerWeek: number;
 };
 
 /** The rough form of a mail address. The authority checks the rest, and says what is wrong. */
 const emailForm = /^[^\s@,]{1,64}@[^\s@,]{1,255}$/;
 
 /** Reads the settings; null: no certificates are requested. */
-export function readAcme({ text, refuse, url, isAgreed, challenge }: AcmeReader) {
+export function readAcme({ text, refuse, url, isAgreed, challenge, newNamesPerWeek }: AcmeReader) {
   const email = text("SLIPWAY_ACME_EMAIL");
   if (email === null) {
     return isAgreed
@@ -50,6 +52,7 @@ export function readAcme({ text, refuse, url, isAgreed, challenge }: AcmeReader)
      */
     caFile: text("SLIPWAY_ACME_CA_FILE"),
     challenge,
+    newNamesPerWeek,
     dns,
     externalAccount:
       keyId === null || hmacKey === null ? null : { keyId, hmacKey: new Secret(hmacKey) },

@@ -90,6 +90,10 @@ export const settingTable = {
   SLIPWAY_ACME_DNS_SERVERS: list("").about(
     "Addresses of name servers, with an optional port, that must know a new record before the authority is asked; default: those of its zone.",
   ),
+  // By default, two projects together can use up what Let's Encrypt allows one domain in a week.
+  SLIPWAY_CERTIFICATES_PER_WEEK: integer("25", 1, 2_000).about(
+    "For how many new names (host names of apps, domains) of one project certificates are requested in 7 days; further names wait. Renewals are not counted.",
+  ),
   // The maximum is two years.
   SLIPWAY_HSTS_SECONDS: integer("0", 0, 63_072_000).about(
     "How long browsers that came over HTTPS use nothing else for that host name (Strict-Transport-Security); 0: they are not told.",

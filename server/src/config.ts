@@ -79,6 +79,7 @@ export function readConfig(environment: Environment) {
             "SLIPWAY_ACME_CHALLENGE",
             text("SLIPWAY_ACME_CHALLENGE"),
           ) ?? "http-01",
+        newNamesPerWeek: integer("SLIPWAY_CERTIFICATES_PER_WEEK"),
       }),
     }),
     announcements: announcementsOf(text),

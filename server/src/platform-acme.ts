@@ -5,6 +5,8 @@ import type { NameSource } from "#acme/name-source.ts";
 import { openAcme, type OpenedAcme } from "#acme/open.ts";
 import type { Routes } from "#apps/routes.ts";
 import type { DomainNames } from "#domains/domain-names.ts";
+import type { AppOfHost } from "#lib/app-hosts.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import { isAddressOrLocalhost } from "#lib/nameless-host.ts";
 import type { Mailer } from "#people/mailer.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -13,7 +15,7 @@ import type { Config } from "./config.ts";
 type Parts = Foundation & {
   readonly routes: Routes;
   /** The domains of apps that have been proven. */
-  readonly domainNames: Pick<DomainNames, "names" | "onChange">;
+  readonly domainNames: Pick<DomainNames, "names" | "appOf" | "onChange">;
   /** Null: mail is not configured. */
   readonly mail: Mailer | null;
 };
@@ -49,6 +51,7 @@ export async function openOwnCertificates(
   const domains: NameSource = {
     zone: "foreign",
     names: () => domainNames.names(),
+    projectOf: (name) => projectOf(domainNames.appOf(name)),
     onChange: (listener) => domainNames.onChange(listener),
   };
   const sources = [platform, domains, ...apps];
@@ -59,9 +62,19 @@ export async function openOwnCertificates(
   return { useCases: managed.useCases, managed };
 }
 
+/** The project in what a host name stands for. */
+function projectOf(app: AppOfHost | null): ProjectId | null {
+  return app === null ? null : (app.projectId as ProjectId);
+}
+
 /** Names that stay the same while the platform runs. */
 function fixedNames(names: readonly string[]): NameSource {
-  return { zone: "own", names: () => names, onChange: () => () => undefined };
+  return {
+    zone: "own",
+    names: () => names,
+    projectOf: () => null,
+    onChange: () => () => undefined,
+  };
 }
 
 /** The host name of each app that exists. */
@@ -78,6 +91,7 @@ function namesOfApps(
   return {
     zone: "own",
     names: () => routes.all().flatMap(hostOf).toSorted(),
+    projectOf: (name) => projectOf(appHosts.appOf(name)),
     // Routes change with each release; only a new app is news here.
     onChange: (listener) =>
       routes.onChange((appId) => {

@@ -16,6 +16,7 @@ import { CertificateKeeper } from "#acme/certificate-keeper.ts";
 import { CertificateUseCases } from "#acme/certificate-use-cases.ts";
 import { platformActor } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import { testDatabase } from "./support/database.ts";
@@ -86,6 +87,7 @@ async function openBed(t: TestContext, wanted: readonly string[]) {
   const source = {
     zone: "own" as const,
     names: () => names.wanted,
+    projectOf: (name: string) => (/-(p-\d+)\./.exec(name)?.[1] ?? null) as ProjectId | null,
     onChange: () => () => undefined,
   };
   const open = async (): Promise<CertificateKeeper> => {
@@ -96,6 +98,7 @@ async function openBed(t: TestContext, wanted: readonly string[]) {
       clock,
       authority,
       sources: [source],
+      newNamesPerWeek: 3,
       proverFor: () => prover,
       mailOperator: ({ subject }) => void mails.push(subject),
     });
@@ -308,5 +311,45 @@ test(
     assert.deepEqual([revocation, orderUrl], [null, null]);
     const [, before, after] = authority.orders;
     assert.equal(after?.key, before?.key, "the order that had ended is fetched, not repeated");
+  },
+);
+
+test(
+  "new names of a project wait when it had too many in a week, also under names that are gone; others do not",
+  { skip: noOpenssl },
+  async (t) => {
+    const named = (project: string, ...apps: readonly string[]) =>
+      apps.map((app) => `${app}-${project}.apps.example.net`);
+    const { authority, moved, names, open, operate, signal, rowOf, now } = await openBed(
+      t,
+      named("p-1", "a", "b"),
+    );
+    authority.refusal = new AuthorityError("the proof is invalid");
+    const keeper = await open();
+    await keeper.turn(signal);
+    authority.refusal = null;
+    const orders = (): number => authority.orders.length;
+    assert.equal(orders(), 2, "failed orders count too");
+    // The apps are deleted, and others made.
+    moved.moveMs += hourMs;
+    names.wanted = [...named("p-1", "c", "d", "e"), ...named("p-2", "a"), "slipway.example.org"];
+    await keeper.turn(signal);
+    await keeper.turn(signal);
+    assert.equal(orders(), 5, "one of its names, and those of others");
+    const waiting = (await operate(keeper).list()).filter(({ lastError }) => lastError !== null);
+    const own = waiting.filter(({ name }) => names.wanted.includes(name));
+    assert.equal(own.length, 2);
+    for (const { state, lastError, nextTryAt } of own) {
+      assert.equal(state, "waiting");
+      assert.match(
+        lastError ?? "",
+        /3 new names of the project p-1.*SLIPWAY_CERTIFICATES_PER_WEEK/,
+      );
+      assert.ok(nextTryAt.getTime() - now() > 6 * dayMs);
+    }
+    moved.moveMs += 7 * dayMs;
+    await keeper.turn(signal);
+    assert.equal(orders(), 7);
+    assert.equal((await rowOf(own[0]?.name ?? "")).last_error, null);
   },
 );

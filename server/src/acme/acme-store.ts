@@ -1,5 +1,6 @@
 // Queries on the certificates that the platform gets by itself, and on its accounts at authorities.
 import type { Selectable } from "kysely";
+import type { ProjectId } from "#lib/ids.ts";
 import { insertNew, putRows, type Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
@@ -58,6 +59,8 @@ export function readAllNames(db: Db): Promise<ScheduledCertificate[]> {
       "revocation",
       "order_url",
       "order_key_sealed",
+      "project_id",
+      "first_order_at",
     ])
     .execute();
 }
@@ -119,6 +122,32 @@ export async function storeOrder(
     .execute();
 }
 
+/** Notes that the name's first certificate is ordered now, and for which project. */
+export async function storeFirstOrder(
+  db: Db,
+  name: string,
+  { projectId, now }: { readonly projectId: ProjectId; readonly now: Date },
+): Promise<void> {
+  await db
+    .updateTable("certificates")
+    .set({ project_id: projectId, first_order_at: now })
+    .where("name", "=", name)
+    .execute();
+}
+
+/** Stores why nothing is ordered for the name before a time. */
+export async function storeWait(
+  db: Db,
+  name: string,
+  { reason, nextTryAt }: { readonly reason: string; readonly nextTryAt: Date },
+): Promise<void> {
+  await db
+    .updateTable("certificates")
+    .set({ last_error: reason, next_try_at: nextTryAt })
+    .where("name", "=", name)
+    .execute();
+}
+
 /** Counts a failed try, and stores why it failed and when the next one is. */
 export async function storeFailure(
   db: Db,
@@ -171,19 +200,23 @@ export async function forgetRevoked(db: Db, name: string): Promise<void> {
 }
 
 /**
- * Removes the rows of names other than `wanted` whose certificates have ended, or that have none
- * and are not due; returns the names.
+ * Removes the rows of names other than `wanted` whose next try is due, and that have no
+ * certificate, or one that has ended; not those first ordered after `countedSince`. Returns the
+ * names.
  */
 export async function removeUnwanted(
   db: Db,
   wanted: readonly string[],
-  now: Date,
+  { now, countedSince }: { readonly now: Date; readonly countedSince: Date },
 ): Promise<string[]> {
   const rows = await db
     .deleteFrom("certificates")
     .where("name", "not in", [...wanted, ""])
     .where("next_try_at", "<=", now)
     .where((row) => row.or([row("ends_at", "is", null), row("ends_at", "<=", now)]))
+    .where((row) =>
+      row.or([row("first_order_at", "is", null), row("first_order_at", "<=", countedSince)]),
+    )
     .returning("name")
     .execute();
   return rows.map(({ name }) => name);

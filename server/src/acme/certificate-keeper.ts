@@ -3,6 +3,7 @@
 // was, and requests nothing twice.
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import acme from "acme-client";
+import type { ProjectId } from "#lib/ids.ts";
 import { errorMessage } from "#lib/error-message.ts";
 import { Gate } from "#lib/gate.ts";
 import { oneLine } from "#lib/one-line.ts";
@@ -11,6 +12,8 @@ import type { Foundation } from "#store/foundation.ts";
 import * as store from "./acme-store.ts";
 import { AuthorityError, type Authority, type Prover, type RevocationReason } from "./authority.ts";
 import type { NameSource } from "./name-source.ts";
+import { countedMs, NewNames } from "./new-names.ts";
+import { chosenNames } from "./wanted-names.ts";
 import { isToWarn, nextTryMs, renewalMs } from "./when.ts";
 
 /** A certificate with its chain, and its key, both in PEM. */
@@ -29,16 +32,26 @@ export type KeeperOptions = Pick<Foundation, "db" | "sealer" | "log" | "clock"> 
   readonly sources: readonly NameSource[];
   /** How the names of a source are proven. */
   readonly proverFor: (zone: NameSource["zone"]) => Prover;
+  /** For how many new names of one project certificates are ordered in a week. */
+  readonly newNamesPerWeek: number;
   /** Writes to the operator; null: mail is not configured. */
   readonly mailOperator: ((mail: { subject: string; text: string }) => void) | null;
 };
 
 /** How a name that needs a certificate is proven. */
-type Need = { readonly zone: NameSource["zone"]; readonly prover: Prover };
+type Need = {
+  readonly name: string;
+  readonly zone: NameSource["zone"];
+  readonly prover: Prover;
+  /** Whose name it is; null: the platform's own. */
+  readonly project: ProjectId | null;
+};
 
 /** How many orders are under way at once: enough for progress, and no burden for the authority. */
 const atOnceMax = 4;
-/** The maximum number of names with certificates; further names get none. */
+/** How many of them may be for names of one project. */
+const atOnceOfProjectMax = 3;
+/** The maximum number of names with certificates, which the projects share. */
 const namesMax = 2_000;
 /**
  * How long a turn may begin orders. Names that are still due then wait for the next turn, behind
@@ -93,7 +106,7 @@ export class CertificateKeeper {
 
   /** Requests the certificates that are due, a few at once, and revokes those that are to be. */
   async turn(signal: AbortSignal): Promise<void> {
-    const { db, clock } = this.#options;
+    const { db, clock, newNamesPerWeek } = this.#options;
     const wanted = await this.#wanted();
     await this.#forget([...wanted.keys()]);
     const rows = await this.#scheduled(wanted);
@@ -114,15 +127,22 @@ export class CertificateKeeper {
       .toSorted(byUrgency);
     const beginUntilMs = clock.now() + beginMs;
     // All names that are due may wait for their turn.
-    const gate = new Gate({ max: atOnceMax, waitingMax: due.length });
+    const gate = new Gate({
+      max: atOnceMax,
+      keyMax: atOnceOfProjectMax,
+      waitingMax: due.length,
+    });
+    const newNames = new NewNames(rows, { max: newNamesPerWeek, nowMs: clock.now() });
     await Promise.all(
-      due.map((row) =>
-        gate.run(async () => {
-          const need = wanted.get(row.name) ?? null;
+      due.map((row) => {
+        const need = wanted.get(row.name) ?? null;
+        const request = async (): Promise<void> => {
           if (signal.aborted || clock.now() > beginUntilMs || this.#isPaused(row, need)) return;
+          if (await this.#mustWait(row, need, newNames)) return;
           await this.#request(row, need, signal);
-        }),
-      ),
+        };
+        return gate.run(request, { key: need?.project ?? "" });
+      }),
     );
   }
 
@@ -145,7 +165,9 @@ export class CertificateKeeper {
   /** Removes the certificates that are not needed any more. */
   async #forget(wanted: readonly string[]): Promise<void> {
     const { db, clock } = this.#options;
-    const removed = await store.removeUnwanted(db, wanted, new Date(clock.now()));
+    const now = new Date(clock.now());
+    const countedSince = new Date(clock.now() - countedMs);
+    const removed = await store.removeUnwanted(db, wanted, { now, countedSince });
     for (const name of removed) this.#give(name, null);
   }
 
@@ -175,15 +197,36 @@ export class CertificateKeeper {
   /** The names that need certificates. */
   async #wanted(): Promise<Map<string, Need>> {
     const { sources, proverFor } = this.#options;
-    const wanted = new Map<string, Need>();
+    const needs = new Map<string, Need>();
     for (const source of sources) {
       const { zone } = source;
       for (const name of await source.names()) {
-        const isTaken = wanted.has(name) || this.#users.some((user) => user.isGiven(name));
-        if (!isTaken && wanted.size < namesMax) wanted.set(name, { zone, prover: proverFor(zone) });
+        if (needs.has(name) || this.#users.some((user) => user.isGiven(name))) continue;
+        needs.set(name, { name, zone, prover: proverFor(zone), project: source.projectOf(name) });
       }
     }
-    return wanted;
+    return new Map(chosenNames([...needs.values()], namesMax).map((need) => [need.name, need]));
+  }
+
+  /** Whether the name is new, and must wait since its project has had too many new ones. */
+  async #mustWait(
+    { name, ends_at: endsAt, first_order_at: firstOrderAt }: store.ScheduledCertificate,
+    need: Need | null,
+    newNames: NewNames,
+  ): Promise<boolean> {
+    const projectId = need?.project ?? null;
+    if (projectId === null || endsAt !== null || firstOrderAt !== null) return false;
+    const { db, log, clock, newNamesPerWeek: max } = this.#options;
+    const waits = newNames.take(projectId);
+    if (waits === null) {
+      await store.storeFirstOrder(db, name, { projectId, now: new Date(clock.now()) });
+      return false;
+    }
+    const nextTryAt = new Date(waits.waitUntilMs);
+    const reason = `certificates for ${max} new names of the project ${projectId} were requested in 7 days, which is the maximum (SLIPWAY_CERTIFICATES_PER_WEEK)`;
+    await store.storeWait(db, name, { reason, nextTryAt });
+    log.warn({ name, projectId, nextTryAt, reason }, "a TLS certificate is not requested yet");
+    return true;
   }
 
   /**

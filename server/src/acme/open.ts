@@ -22,6 +22,8 @@ export type OpenAcmeSettings = Omit<AcmeSettings, "trusted"> & {
   readonly challenge: "http-01" | "tls-alpn-01";
   /** Who changes the records that prove the platform's own names; null: nobody. */
   readonly dns: DnsSettings | null;
+  /** For how many new names of one project certificates are ordered in a week. */
+  readonly newNamesPerWeek: number;
   /** The environment of tools, for a program that changes records. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
 };
@@ -52,7 +54,7 @@ const intervalMs = 60_000;
 
 /** Opens the area, and reads the stored certificates. Orders begin with `lifecycle.start()`. */
 export async function openAcme(
-  { caFile, challenge, dns, toolEnvironment, ...settings }: OpenAcmeSettings,
+  { caFile, challenge, dns, newNamesPerWeek, toolEnvironment, ...settings }: OpenAcmeSettings,
   { sources, mail, ...foundation }: Parts,
 ): Promise<OpenedAcme> {
   const { lifecycle, log, clock } = foundation;
@@ -72,6 +74,7 @@ export async function openAcme(
     ...foundation,
     authority,
     sources,
+    newNamesPerWeek,
     mailOperator: mail === null ? null : (one) => mail.post({ to: settings.email, ...one }),
     proverFor: (zone) => (zone === "own" ? ownProver : prover),
   });

@@ -373,6 +373,8 @@ create table certificates (
   last_error text,
   warned_at timestamp with time zone,
   revocation text,
+  project_id text,
+  first_order_at timestamp with time zone,
   constraint certificates_pkey PRIMARY KEY (name),
   constraint certificates_check CHECK (((chain IS NULL) = (key_sealed IS NULL))),
   constraint certificates_check1 CHECK (((chain IS NULL) = (begins_at IS NULL))),
