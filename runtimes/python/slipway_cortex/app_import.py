@@ -31,25 +31,44 @@ def import_app():
     if not os.path.isfile("main.py") and not os.path.isfile(os.path.join("main", "__init__.py")):
         message = "there is no main.py in the app's folder (%s)" % os.getcwd()
         raise failed("FileNotFoundError", message)
+    main = explained(lambda: __import__("main"), "while it was imported", shadow_hint)
+    if not Endpoints(main).names():
+        raise failed("", NOTHING_TO_CALL)
+    return main
+
+
+def prepare_app(module, loop, failure) -> None:
+    """Calls the app's `_after_fork`, if it has that. Raises AppError as import_app does, also for `failure`, an earlier one."""
+
+    def prepare() -> None:
+        if failure is not None:
+            raise failure
+        function = getattr(module, "_after_fork", None)
+        outcome = function() if callable(function) else None
+        if hasattr(outcome, "__await__"):
+            loop.run_until_complete(outcome)
+
+    explained(prepare, "in _after_fork")
+
+
+def explained(action, when: str, hint=None):
+    """What action() returns. Raises AppError, after the log says what happened; hint() may add a sentence there."""
     try:
-        import main  # type: ignore[import-not-found]
+        return action()
     except SystemExit as error:
         if _stopped_by:
             raise AppError("Stopped", "stopped while the app was imported", 128 + _stopped_by[0]) from None
         print_failure(error)
-        raise failed("SystemExit", "main.py called sys.exit(%r) while it was imported" % (error.code,)) from None
+        raise failed("SystemExit", "main.py called sys.exit(%r) %s" % (error.code, when)) from None
     except KeyboardInterrupt:
         raise AppError("Stopped", "interrupted while the app was imported", 130) from None
     except BaseException as error:
         print_failure(error)
         kind, message = describe(error)
-        hint = shadow_hint()
-        if hint:
-            sys.stderr.write(hint + "\n")
+        more = hint() if hint is not None else None
+        if more:
+            sys.stderr.write(more + "\n")
         raise failed(kind, message or kind) from None
-    if not Endpoints(main).names():
-        raise failed("", NOTHING_TO_CALL)
-    return main
 
 
 _stopped_by: list = []

@@ -16,49 +16,120 @@ import threading
 import time
 
 from . import app_log
-from .app_import import AppError, import_app, stop_at_once, stop_starting
+from .app_import import AppError, import_app, prepare_app, stop_at_once, stop_starting
 from .forks import let_go_after_fork
-from .listen import ReadyReport, listen, listen_at_path
+from .listen import ReadyReport, listen, listen_at_path, report_of
 from .service import Service
-from .settings import SettingError, Settings, take_ready_fd, take_settings
+from .settings import NAMES, SettingError, Settings, take_ready_fd, take_settings, take_zygote_path
 from .starting import Starting
 
 LEAVING_SECONDS = 5.0  # For the app's non-daemon threads when the process ends.
 CANCEL_SECONDS = 2.0  # For tasks that are still there after the drain.
 
 
+class Opened:
+    """What a replica has before its app is there: settings, the listening socket, and who answers at it."""
+
+    def __init__(self, settings: Settings, listener) -> None:
+        self.settings = settings
+        self.listener = listener
+        self.starting = Starting(listener)
+
+
 def run(here: str) -> None:
     """Runs until the process is told to stop. `here` is the runtime's folder."""
     report = ReadyReport(take_ready_fd(os.environ))
+    zygote_path = take_zygote_path(os.environ)
+    if zygote_path:
+        run_zygote(here, zygote_path, report)
+    arrange(here)
+    descriptors: list = []
+    let_go_after_fork(descriptors)
+    opened = open_replica(os.environ, report, descriptors, app_log.install)
+    loop = new_loop()
+    module = attempt(import_app, report.failed, opened.settings.grace_seconds)
+    run_replica(usable(loop), module, report, opened, descriptors)
+
+
+def run_zygote(here: str, path: str, report: ReadyReport) -> None:
+    """Imports the app, and goes on as each replica that somebody asks for at the Unix socket `path`."""
+    from .zygote import Zygote  # Not at the top: an ordinary start needs nothing of it.
+
+    variables = {name: os.environ.pop(name) for name in NAMES if name in os.environ}
     try:
-        settings = take_settings(os.environ)
+        zygote = Zygote(path)
+    except OSError as error:
+        sys.stderr.write("slipway: %s\n" % error)
+        report.zygote("failed", error=report_of(error))
+        sys.exit(2)
+    arrange(here)
+    descriptors = [zygote.descriptors, report.descriptors]
+    let_go_after_fork(descriptors)
+    zygote.watch()
+    loop = new_loop()
+    module = attempt(import_app, lambda error: report.zygote("failed", error=report_of(error)), LEAVING_SECONDS)
+    loop = usable(loop)
+    reasons = zygote.settle(loop, report.descriptors())
+    if reasons:
+        report.zygote("refused", reasons=reasons)
+        leave(0, LEAVING_SECONDS)
+    report.zygote("ready")
+    start = zygote.wait()
+    # From here on this is the app's process of a replica.
+    report = ReadyReport(start.ready_fd)
+    variables.update(start.settings)
+    opened = open_replica(variables, report, descriptors, lambda frames: zygote.install_log(app_log.install, frames))
+    run_replica(loop, module, report, opened, descriptors, zygote.failure)
+
+
+def open_replica(variables, report: ReadyReport, descriptors: list, install_log) -> Opened:
+    """Takes the settings, opens the port, answers there that the replica is alive, and reports that."""
+    try:
+        settings = take_settings(variables)
         listener = listen_at_path(settings.path) if settings.path else listen(settings.host, settings.port)
     except (SettingError, OSError) as error:
         sys.stderr.write("slipway: %s\n" % error)
         report.failed(error)
         sys.exit(2)
-    arrange(here)
-    app_log.install(settings.log_frames)
-    starting = Starting(listener)
-    descriptors = [starting.descriptors, report.descriptors]
-    let_go_after_fork(descriptors)
-    starting.start()
+    install_log(settings.log_frames)
+    opened = Opened(settings, listener)
+    descriptors[:] = [opened.starting.descriptors, report.descriptors]
+    opened.starting.start()
     report.listening(listener, settings)
+    return opened
+
+
+def new_loop():
+    """The loop that the app gets when it asks for one at import, and that serves it later."""
     loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)  # The one that the app gets when it asks for one at import.
+    asyncio.set_event_loop(loop)
     signal.signal(signal.SIGTERM, stop_starting)
     gc.freeze()  # Collections during the app's life need not look at the runtime's own objects.
     gc.enable()
+    return loop
+
+
+def usable(loop):
+    """`loop`, or another one when the app has closed it."""
+    return asyncio.new_event_loop() if loop.is_closed() else loop
+
+
+def attempt(action, failed, grace_seconds: float):
+    """What action() returns. When it raises AppError: calls failed(error), and ends the process."""
     try:
-        module = import_app()
+        return action()
     except AppError as error:
-        report.failed(error)
-        leave(error.exit_code, settings)
-    if loop.is_closed():
-        loop = asyncio.new_event_loop()
+        failed(error)
+        leave(error.exit_code, grace_seconds)
+
+
+def run_replica(loop, module, report: ReadyReport, opened: Opened, descriptors: list, failure=None) -> None:
+    """Has the app prepare itself, and serves it to the end. `failure` is what went wrong before, if anything did."""
+    settings = opened.settings
     asyncio.set_event_loop(loop)
-    serve(settings, loop, module, listener, starting, report, descriptors)
-    leave(0, settings)
+    attempt(lambda: prepare_app(module, loop, failure), report.failed, settings.grace_seconds)
+    serve(settings, loop, module, opened.listener, opened.starting, report, descriptors)
+    leave(0, settings.grace_seconds)
 
 
 def arrange(here: str) -> None:
@@ -139,14 +210,14 @@ def finish_tasks(loop) -> None:
         pass  # It was their last chance; the process ends in any case.
 
 
-def leave(code: int, settings: Settings) -> None:
+def leave(code: int, grace_seconds: float) -> None:
     """Ends the process as Python does: threads are joined, then atexit handlers run; but within a bound.
 
     When a thread of the app has not ended after LEAVING_SECONDS, the handlers run beside it. They may take as long
     as the grace.
     """
     app_log.end_all()
-    grace_seconds = max(1.0, settings.grace_seconds)
+    grace_seconds = max(1.0, grace_seconds)
     handlers_begun = threading.Event()
     atexit.register(handlers_begun.set)  # The last registered runs first.
 

@@ -67,8 +67,12 @@ class ReadyReport:
 
     def failed(self, error: BaseException) -> None:
         """The app is not going to be ready."""
-        kind, message = describe(error)
-        self._write({"ready": False, "error": getattr(error, "report", "%s: %s" % (kind, message))})
+        self._write({"ready": False, "error": report_of(error)})
+        self._close()
+
+    def zygote(self, state: str, **more) -> None:
+        """Whether a zygote can start replicas now; the only line of its descriptor."""
+        self._write(dict(more, zygote=state))
         self._close()
 
     def descriptors(self) -> list:
@@ -91,6 +95,11 @@ class ReadyReport:
             os.close(fd)
         except OSError:
             pass
+
+
+def report_of(error: BaseException) -> str:
+    """`<Type>: <message>` of what ended a start, or what an AppError has for it."""
+    return getattr(error, "report", "%s: %s" % describe(error))
 
 
 def port_of(listener, settings) -> int:

@@ -85,6 +85,11 @@ def take_ready_fd(environ) -> int | None:
     return int(text) if text.isdigit() and len(text) < 10 and int(text) > 2 else None
 
 
+def take_zygote_path(environ) -> str:
+    """The path in SLIPWAY_ZYGOTE, at which a zygote is to listen; "" when this is to be no zygote."""
+    return environ.pop("SLIPWAY_ZYGOTE", "").strip()
+
+
 def listen_address(text: str) -> tuple[str, int]:
     """Host and port of `host:port`; an IPv6 host stands in brackets. Port 0 means any free one."""
     host, colon, port = text.rpartition(":")

@@ -109,6 +109,10 @@ class Replica:
         """A new connection."""
         return Client(self.port)
 
+    def client_at(self, path):
+        """A new connection to a replica that listens at a Unix socket."""
+        return Client(path)
+
     def call(self, function, body=None, **fields):
         """One call on a connection of its own: the Answer."""
         with self.client() as client:
@@ -187,8 +191,13 @@ class Client:
     extension = b""  # Of the latest chunk.
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE_SECONDS)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if isinstance(port, str):
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(DEADLINE_SECONDS)
+            self.socket.connect(port)
+        else:
+            self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE_SECONDS)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
 
     def send(self, data):
