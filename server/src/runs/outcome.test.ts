@@ -117,6 +117,20 @@ test("whatever kept it from a replica, a run that the app has not seen waits wit
   }
 });
 
+test("a webhook does not tell why no replica could be started: that may quote the app's log", () => {
+  const late = { ...once, waitsSinceMs: at.nowMs - waitMsMax };
+  const sent = (code: FaultCode): unknown => {
+    const outcome = outcomeOf(failed(code, false), late, at);
+    assert.ok(outcome.kind === "final");
+    assert.equal(outcome.reason, `No replica took it within 12 hours. told ${code}`);
+    return JSON.parse(String(outcome.forwarded?.body));
+  };
+  assert.deepEqual(sent("start_failed"), { message: "No replica took it within 12 hours." });
+  assert.deepEqual(sent("line_timeout"), {
+    message: "No replica took it within 12 hours. told line_timeout",
+  });
+});
+
 test("a run of an app that a budget has stopped goes back, however long it has waited", () => {
   for (const wasSent of [true, false]) {
     const old = { ...once, waitsSinceMs: at.nowMs - 100 * waitMsMax };

@@ -156,8 +156,12 @@ function outcomeOfFailure(
   if (!wasSent) {
     const delayMs = Math.max(platformDelayMs, (fault.retryAfterSeconds ?? 0) * 1000);
     if (nowMs - run.waitsSinceMs < waitMsMax) return givenBack(delayMs, message);
+    const late = "No replica took it within 12 hours.";
+    const reason = `${late} ${message}`;
+    // Why a start failed may quote the app's log, and a webhook tells it whoever has called.
     return outcomeOfFault("timeout", status, {
-      reason: `No replica took it within 12 hours. ${message}`,
+      reason,
+      message: code === "start_failed" ? late : reason,
     });
   }
   const reason = why ?? message;
