@@ -3,7 +3,15 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import type { TestContext } from "node:test";
@@ -19,7 +27,7 @@ import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
 
-const test = drawTests({ what: "fates of an embedded database", count: 13, max: 5 });
+const test = drawTests({ what: "fates of an embedded database", count: 14, max: 5 });
 
 /** One embedded server on a folder, stopped with the test. */
 type Place = { folder: string; lock: FolderLock; start(): Promise<Embedded> };
@@ -306,6 +314,17 @@ test("a data folder whose path is too long for a socket works; the socket's fold
   await server.stop();
   assert.equal(existsSync(host), false);
   assert.ok(existsSync(dirname(host)));
+});
+
+test("why a server does not start is told, whatever its log has from before", async (t) => {
+  const { start, folder } = place(t);
+  await (await start()).stop();
+  appendFileSync(join(folder, "postgres/server.log"), `${"ä".repeat(20_000)}\n`);
+  appendFileSync(join(folder, "postgres/data/postgresql.conf"), "no_such_setting = 1\n");
+  await assert.rejects(start(), {
+    name: "CannotStart",
+    message: /It said: .*unrecognized configuration parameter "no_such_setting"/s,
+  });
 });
 
 test("a database of another PostgreSQL version is refused by name, and so is a folder that holds none", async (t) => {

@@ -79,7 +79,9 @@ export class PostgresServer {
         if (hasEnded(child)) this.#onExit(child.exitCode ?? child.signalCode);
         return;
       }
-      const logTail = readFileSync(logFile, "utf8").slice(offset).trim().slice(-1000);
+      // The offset counts bytes, and a text has fewer characters.
+      const printed = readFileSync(logFile).subarray(offset).toString();
+      const logTail = printed.trim().slice(-1000);
       // PostgreSQL complains of a block that processes of a killed server still use.
       if (!logTail.includes("shared memory block") || clock.monotonicMs() > deadline) {
         throw new CannotStart(
