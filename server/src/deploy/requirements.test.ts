@@ -147,6 +147,18 @@ test("a file that is not there, or that would lie outside, is named", () => {
   assert.match(reason("r.txt", "-c /etc/passwd"), /with -c, which is not in the app's folder/);
 });
 
+test("a list may consist of 50 files, and not of more", () => {
+  const listOf = (files: number) =>
+    fileRequirements("0", (path) =>
+      Number(path) < files - 1 ? `-r ${Number(path) + 1}` : "torch",
+    );
+  assert.deepEqual(listOf(50), { ok: true, value: ["torch"] });
+  assert.deepEqual(listOf(51), {
+    ok: false,
+    reason: "0 and the files that it names with -r are more than 50 files.",
+  });
+});
+
 test("names are compared as pip does", () => {
   assert.equal(requirementName("Uvicorn[standard]>=0.3"), "uvicorn");
   assert.equal(requirementName("Ruamel_Yaml"), "ruamel-yaml");

@@ -104,7 +104,8 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
     // Files may include each other; each adds its lines only once.
     if (readPaths.includes(path)) return null;
     readPaths.push(path);
-    if (readPaths.length > filesMax) return `${file} names more than ${filesMax} other files.`;
+    if (readPaths.length > filesMax)
+      return `${file} and the files that it names with -r are more than ${filesMax} files.`;
     const text = isInside(path) ? readText(path) : null;
     if (text === null) {
       return from === null
