@@ -239,3 +239,36 @@ test("only files with a gate keep connections of callers for themselves", () => 
     if (source.includes('from "./file-answer.ts"'))
       assert.ok(path.slice("server/src/".length, -".ts".length) in rowsOfGates, path);
 });
+
+/** How compose.yaml says what an option of `docker run` says. */
+const composeForms: Readonly<Record<string, (value: string) => string | RegExp>> = {
+  detach: () => "",
+  name: () => "",
+  restart: (value) => `restart: ${value}`,
+  "stop-timeout": (value) => `stop_grace_period: ${Number(value) / 60}m`,
+  "read-only": () => "read_only: true",
+  tmpfs: (value) => `tmpfs: [${value}]`,
+  volume: (value) => `- ${value}`,
+  network: (value) => `network_mode: ${value}`,
+  pid: (value) => `pid: ${value}`,
+  cgroupns: (value) => `cgroup: ${value}`,
+  "cap-add": (value) => new RegExp(`cap_add: \\[.*\\b${value}\\b`),
+  "security-opt": (value) => `security_opt: ["${value}"]`,
+  env: (value) => value.replace(/=(.*)/, ': "$1"'),
+};
+
+test("compose.yaml gives the platform what the guide's docker run gives it", () => {
+  const [, run = ""] =
+    /^(docker run [\s\S]*?)slipway:\d/m.exec(read("docs/guides/install.md")) ?? [];
+  const platform = read("packaging/compose.yaml").split(/^ {2}(?=\w)/m)[1] ?? "";
+  const options = [...run.matchAll(/--([a-z-]+)(?: (?!--)([^\s\\]+))?/g)];
+  assert.ok(options.length > 10, run);
+  for (const [text, name = "", value = ""] of options) {
+    const form = composeForms[name]?.(value);
+    assert.ok(form !== undefined, `${text} is not known here`);
+    assert.ok(
+      typeof form === "string" ? platform.includes(form) : form.test(platform),
+      `${text} has no ${String(form)} in packaging/compose.yaml`,
+    );
+  }
+});

@@ -17,7 +17,8 @@ left="$left|/usr/share/doc/.*/(?!copyright$)|/etc/(pam\.d|update-motd\.d|bash_co
 # Programs of git that serve, send mail or need Perl, and those that look at users and disks.
 left="$left|/usr/lib/git-core/git-(add--interactive|archimport|cvs.*|daemon|difftool.*|filter-branch"
 left="$left|http-(backend|fetch|push)|imap-send|instaweb|mergetool.*|p4|send-email|shell|subtree|svn)$"
-left="$left|/usr/bin/(git-shell|scalar|lslogins|pinky|users|who|su)$|/usr/sbin/(?!chroot|ip$|nft$)"
+left="$left|/usr/(bin|lib/git-core)/scalar$|/usr/bin/(git-shell|lslogins|pinky|users|who|su)$"
+left="$left|/usr/sbin/(?!chroot|ip$|nft$)"
 # Text in any but these encodings is fetched as it is.
 left="$left|/gconv/(?!UTF|UNICODE|ISO8859-1\.|gconv-modules)"
 

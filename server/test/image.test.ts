@@ -8,9 +8,13 @@ import { after, before, test, type TestContext } from "node:test";
 import { cleanLast } from "./support/clean-last.ts";
 import { noEngine, openEngine } from "./support/docker-engine.ts";
 import { leaveNothing } from "./support/docker-platform.ts";
-import { runDocker, type Engine } from "./support/dockerd.ts";
+import { runDocker, runDockerBeside, type Engine } from "./support/dockerd.ts";
 import { makeFolder, removeFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
+import { startGitServer } from "./support/git-server.ts";
+import { deployLoaded } from "./support/loaded-app.ts";
+import { callApi, type Bootstrap, type CalledPlatform } from "./support/platform-process.ts";
+import { restartUnderLoad } from "./support/restart-under-load.ts";
 import { until } from "./support/until.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -70,6 +74,7 @@ const rights = [
 async function platform(t: TestContext, name: string, options: readonly string[]) {
   const [port = ""] = await freePorts(1);
   const docker = (...words: readonly string[]): string => runDocker(engine, ...words);
+  const beside = (...words: readonly string[]) => runDockerBeside(engine, ...words);
   const common = [
     "--detach",
     `--name=${name}`,
@@ -81,9 +86,10 @@ async function platform(t: TestContext, name: string, options: readonly string[]
     `--env=SLIPWAY_PORT=${port}`,
   ];
   const start = async (): Promise<void> => {
-    docker("run", ...common, ...options, image);
-    const health = (): string => docker("inspect", "--format", "{{.State.Health.Status}}", name);
-    await until("the image is healthy", () => health() === "healthy", { deadlineMs: 90_000 });
+    await beside("run", ...common, ...options, image);
+    const health = ["inspect", "--format", "{{.State.Health.Status}}", name];
+    const isHealthy = async (): Promise<boolean> => (await beside(...health)) === "healthy";
+    await until("the image is healthy", isHealthy, { deadlineMs: 90_000 });
   };
   const inside = (script: string): string => docker("exec", name, "sh", "-euc", script);
   cleanLast(t, () => void docker("volume", "rm", "--force", name));
@@ -92,11 +98,13 @@ async function platform(t: TestContext, name: string, options: readonly string[]
   await leaveNothing(t, { dataDir }, engine);
   cleanLast(t, () => void docker("rm", "--force", name));
   const restart = async (): Promise<void> => {
-    docker("stop", "--time", "60", name);
-    docker("rm", name);
+    await beside("stop", "--time", "60", name);
+    await beside("rm", name);
     await start();
   };
-  return { inside, restart };
+  const bootstrap = JSON.parse(readFileSync(join(dataDir, "bootstrap.json"), "utf8")) as Bootstrap;
+  const called: CalledPlatform = { bootstrap, api: (...call) => callApi(bootstrap, ...call) };
+  return { inside, restart, called, port };
 }
 
 const deploy = `
@@ -147,6 +155,22 @@ test(
     await restart();
     assert.match(inside("slipway call hello/run name=Bob"), /Hello, Bob!/);
     assert.equal(replica(), served);
+  },
+);
+
+test(
+  "a new container takes over without a failed call, stream or async run",
+  { skip },
+  async (t) => {
+    const git = await startGitServer(t);
+    const { called, restart, port } = await platform(t, "slipway-test-load", [
+      ...rights,
+      "--env=SLIPWAY_HOLD_SECONDS=60",
+      `--env=SLIPWAY_GIT_URL=${git.urlTemplate}`,
+    ]);
+    cleanLast(t, () => void spawnSync("nft", ["delete", "table", "inet", `slipway_hold_${port}`]));
+    await deployLoaded(called, git, { maxReplicaCount: 1, cooldownPeriodSeconds: 600 });
+    await restartUnderLoad(t, called, restart);
   },
 );
 

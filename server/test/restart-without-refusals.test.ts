@@ -9,16 +9,14 @@ import { test, type TestContext } from "node:test";
 import { emptyDatabase } from "./support/database.ts";
 import { freePorts } from "./support/free-ports.ts";
 import { startGitServer } from "./support/git-server.ts";
-import { LoadOfCalls } from "./support/load-of-calls.ts";
 import { deployLoaded } from "./support/loaded-app.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
-import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { startPlatform } from "./support/platform-process.ts";
+import { restartUnderLoad } from "./support/restart-under-load.ts";
 import { commandsAt } from "./support/slipway-command.ts";
 import { templateName } from "./support/test-server.ts";
 import { until } from "./support/until.ts";
 
-const callsPerSecond = Number(process.env["SLIPWAY_TEST_LOAD"] ?? "40");
-const restarts = 2;
 const deadlineMs = 120_000;
 
 /** The part of node's own sockets that can be bound without being accepted from. */
@@ -43,53 +41,6 @@ function holdSocket(t: TestContext): { readonly socket: number; readonly port: n
   assert.equal(handle.bind("127.0.0.1", 0), 0);
   assert.equal(handle.getsockname(address), 0);
   return { socket: handle.fd, port: address.port ?? 0 };
-}
-
-/** Each run ends, and well. */
-async function assertSucceeded(platform: PlatformProcess, runs: readonly string[]): Promise<void> {
-  const { projectId } = platform.bootstrap;
-  const path = `/v2/projects/${projectId}/apps/${projectId}-loaded/runs`;
-  for (const run of runs) {
-    const ended = await until(
-      `run ${run} ends`,
-      async () => {
-        const { item } = (await platform.api("GET", `${path}/${run}`)).body;
-        return ["pending", "queued", "running"].includes(item.status) ? undefined : item;
-      },
-      { deadlineMs },
-    );
-    assert.equal(ended.status, "success", JSON.stringify(ended));
-  }
-}
-
-/** Restarts the platform again and again while it is called. */
-async function restartUnderLoad(
-  t: TestContext,
-  platform: PlatformProcess,
-  restart: () => Promise<void>,
-): Promise<void> {
-  const { apiUrl, projectId } = platform.bootstrap;
-  const load = new LoadOfCalls({
-    urlOf: () => `${apiUrl}/v4/${projectId}/loaded`,
-    callsPerSecond,
-    hasRuns: true,
-  });
-  t.after(() => load.end());
-  const isCalled = async (): Promise<void> => {
-    const before = load.answered;
-    const areAnswered = (): boolean => load.answered > before + callsPerSecond;
-    await until("calls are answered", areAnswered, { deadlineMs });
-  };
-  await isCalled();
-  for (let count = 0; count < restarts; count++) {
-    await restart();
-    await isCalled();
-  }
-  const { runs, failures, ...counts } = await load.end();
-  t.diagnostic(JSON.stringify({ ...counts, runs: runs.length, failures: failures.length }));
-  assert.deepEqual(failures, []);
-  assert.ok(counts.calls > 0 && counts.streams > 0 && counts.sockets > 0 && runs.length > 0);
-  await assertSucceeded(platform, runs);
 }
 
 const noFirewall =

@@ -2,7 +2,7 @@
 // its own, so that it neither sees nor disturbs another engine of the machine. The engine stays in
 // the machine's network: the rules that a driver makes for containers act on it. `engine-traces.ts`
 // removes what it leaves on the machine.
-import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { execFile, execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
 import {
   existsSync,
   mkdirSync,
@@ -14,6 +14,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import {
   endProcessesBelow,
   enginePath,
@@ -90,18 +91,29 @@ export function runDocker(
   { dockerHost }: Pick<Engine, "dockerHost">,
   ...parameters: readonly string[]
 ): string {
+  return execFileSync(clientProgram, parameters, {
+    ...clientOptions(dockerHost),
+    stdio: "pipe",
+  }).trim();
+}
+
+/** As `runDocker`, for a test that calls the platform meanwhile. */
+export async function runDockerBeside(
+  { dockerHost }: Pick<Engine, "dockerHost">,
+  ...parameters: readonly string[]
+): Promise<string> {
+  const client = promisify(execFile)(clientProgram, parameters, clientOptions(dockerHost));
+  return (await client).stdout.trim();
+}
+
+function clientOptions(dockerHost: string) {
   const env = {
     PATH: enginePath,
     DOCKER_HOST: dockerHost,
     DOCKER_CONFIG: "/nonexistent",
     DOCKER_BUILDKIT: "1",
   };
-  return execFileSync(clientProgram, parameters, {
-    env,
-    encoding: "utf8",
-    stdio: "pipe",
-    timeout: clientWaitMs,
-  }).trim();
+  return { env, encoding: "utf8", timeout: clientWaitMs } as const;
 }
 
 /**

@@ -4,7 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { startGitServer } from "./git-server.ts";
-import type { PlatformProcess } from "./platform-process.ts";
+import type { CalledPlatform } from "./platform-process.ts";
 import { until } from "./until.ts";
 
 const examplesDir = join(import.meta.dirname, "../../../examples");
@@ -35,7 +35,7 @@ async function exampleFiles(): Promise<Record<string, string>> {
  * the build log.
  */
 export async function deploy(
-  platform: PlatformProcess,
+  platform: CalledPlatform,
   body: Record<string, unknown>,
 ): Promise<{ appId: string; buildId: string; status: string; log: string }> {
   const { projectId } = platform.bootstrap;
@@ -68,7 +68,7 @@ export async function deploy(
 }
 
 /** The number of running replicas of the app, as the API reports it. */
-export async function replicaCount(platform: PlatformProcess, appId: string): Promise<number> {
+export async function replicaCount(platform: CalledPlatform, appId: string): Promise<number> {
   const { body } = await platform.api(
     "GET",
     `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/containers`,

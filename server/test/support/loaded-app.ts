@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { deploy } from "./examples.ts";
 import type { startGitServer } from "./git-server.ts";
-import type { PlatformProcess } from "./platform-process.ts";
+import type { CalledPlatform } from "./platform-process.ts";
 
 /**
  * A web server of the standard library: an answer, a stream of ten parts, an echoing WebSocket;
@@ -60,7 +60,7 @@ asyncio.run(main())
 
 /** Deploys the first version as the app `loaded`, which anyone may call. */
 export async function deployLoaded(
-  platform: PlatformProcess,
+  platform: CalledPlatform,
   git: Awaited<ReturnType<typeof startGitServer>>,
   scaling: { readonly maxReplicaCount: number; readonly cooldownPeriodSeconds: number },
 ): Promise<void> {

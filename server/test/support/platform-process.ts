@@ -47,6 +47,33 @@ export async function startPlatform(
   return platform;
 }
 
+/** A platform, however it was started. */
+export type CalledPlatform = Pick<PlatformProcess, "bootstrap" | "api">;
+
+/** Calls the management API with the owner's service account. */
+export async function callApi(
+  { baseUrl, serviceAccountToken }: Bootstrap,
+  method: string,
+  path: string,
+  body?: unknown,
+): Promise<{ status: number; body: Json; headers: Headers }> {
+  const hasBody = body !== undefined;
+  const response = await fetch(`${baseUrl}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${serviceAccountToken}`,
+      ...(hasBody ? { "content-type": "application/json" } : {}),
+    },
+    ...(hasBody ? { body: typeof body === "string" ? body : JSON.stringify(body) } : {}),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: text === "" ? null : JSON.parse(text),
+  };
+}
+
 /** A running platform under test. */
 export class PlatformProcess {
   readonly dataDir: string;
@@ -178,22 +205,7 @@ export class PlatformProcess {
     path: string,
     body?: unknown,
   ): Promise<{ status: number; body: Json; headers: Headers }> {
-    const { baseUrl, serviceAccountToken } = this.bootstrap;
-    const hasBody = body !== undefined;
-    const response = await fetch(`${baseUrl}${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${serviceAccountToken}`,
-        ...(hasBody ? { "content-type": "application/json" } : {}),
-      },
-      ...(hasBody ? { body: typeof body === "string" ? body : JSON.stringify(body) } : {}),
-    });
-    const text = await response.text();
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: text === "" ? null : JSON.parse(text),
-    };
+    return await callApi(this.bootstrap, method, path, body);
   }
 
   /** A call of an app with the inference token. */
