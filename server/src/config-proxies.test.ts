@@ -24,3 +24,16 @@ test("headers are not asked for where commands on this machine would have to sen
       (error) => error instanceof ConfigRefused && message.test(error.message),
     );
 });
+
+test("apps in networks of their own are no trusted proxies, unless a range within those names them", () => {
+  const given = { SLIPWAY_TRUSTED_PROXIES: "10.0.0.0/8, 10.217.4.0/24, ::ffff:0:0/96" };
+  const { trustedProxies } = readConfig(given);
+  const trusted = ["10.1.2.3", "10.214.0.1", "10.224.0.1", "10.217.4.5"];
+  const apps = ["10.213.4.5", "10.216.0.2", "10.223.255.2", "::ffff:10.213.4.5"];
+  assert.deepEqual(
+    [...trusted, ...apps].filter((address) => trustedProxies.has(address)),
+    trusted,
+  );
+  const { address } = trustedProxies.peerOf({ remoteAddress: "10.213.4.5" }).originOf("192.0.2.1");
+  assert.equal(address, "10.213.4.5");
+});

@@ -1,5 +1,6 @@
 // Reads which proxies stand in front of the platform, and how they say whose connections they pass
 // on.
+import { appRanges } from "#drivers/app-ranges.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { SettingReader } from "./config-table.ts";
 
@@ -12,7 +13,7 @@ type ProxiesReader = Pick<SettingReader, "refuse"> & {
 
 /** The settings of proxies before the platform. */
 export function readProxies({ refuse, ranges, proxyProtocol, host }: ProxiesReader) {
-  const trustedProxies = new TrustedProxies(ranges);
+  const trustedProxies = new TrustedProxies(ranges, appRanges);
   if (proxyProtocol && ranges.length === 0)
     refuse("SLIPWAY_PROXY_PROTOCOL is set, but SLIPWAY_TRUSTED_PROXIES is not.");
   // From these addresses, commands on this machine connect, which send no header.

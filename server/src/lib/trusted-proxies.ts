@@ -39,18 +39,22 @@ type Connection = {
   readonly encrypted?: boolean;
 };
 
-/** The trusted proxies that a setting names: addresses and CIDR ranges, already validated. */
+/**
+ * The trusted proxies that a setting names: addresses and CIDR ranges, already validated. Addresses
+ * in `apps`, the ranges of apps, are trusted only where a range within those names them: an app
+ * could otherwise make up where its calls come from.
+ */
 export class TrustedProxies {
-  readonly #ranges = new BlockList();
+  readonly #ranges: BlockList;
+  readonly #apps: BlockList;
+  /** The ranges that lie within those of apps. */
+  readonly #namedWithinApps: BlockList;
   readonly #peers = new WeakMap<Connection, Peer>();
 
-  constructor(ranges: readonly string[]) {
-    for (const range of ranges) {
-      const [address = "", bits] = range.split("/");
-      const family = familyOf(address);
-      const bitsMax = family === "ipv6" ? 128 : 32;
-      this.#ranges.addSubnet(address, bits === undefined ? bitsMax : Number(bits), family);
-    }
+  constructor(ranges: readonly string[], apps: readonly string[] = []) {
+    this.#ranges = listOf(ranges);
+    this.#apps = listOf(apps);
+    this.#namedWithinApps = listOf(ranges.filter((range) => isWithin(range, apps)));
   }
 
   /** Returns the other end of the connection; the same object on every call. */
@@ -71,7 +75,10 @@ export class TrustedProxies {
 
   /** Whether the address is that of a trusted proxy. */
   has(address: string): boolean {
-    return isIP(address) !== 0 && this.#ranges.check(address, familyOf(address));
+    if (isIP(address) === 0) return false;
+    const family = familyOf(address);
+    const isApps = this.#apps.check(address, family);
+    return (isApps ? this.#namedWithinApps : this.#ranges).check(address, family);
   }
 
   /**
@@ -119,6 +126,30 @@ function addressIn(entry: string): string | null {
   // The first group is an IPv6 address in brackets, the second an IPv4 address before a port.
   const address = bare?.[1] ?? bare?.[2] ?? text;
   return isIP(address) === 0 ? null : plainAddress(address);
+}
+
+function listOf(ranges: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const range of ranges) {
+    const { address, bits, family } = partsOf(range);
+    list.addSubnet(address, bits, family);
+  }
+  return list;
+}
+
+/** Whether all addresses of the range are in one of the others. */
+function isWithin(range: string, others: readonly string[]): boolean {
+  const { address, bits, family } = partsOf(range);
+  return others.some(
+    (other) => bits >= partsOf(other).bits && listOf([other]).check(address, family),
+  );
+}
+
+function partsOf(range: string) {
+  const [address = "", bits] = range.split("/");
+  const family = familyOf(address);
+  const bitsMax = family === "ipv6" ? 128 : 32;
+  return { address, bits: bits === undefined ? bitsMax : Number(bits), family };
 }
 
 function familyOf(address: string): "ipv4" | "ipv6" {
