@@ -145,6 +145,20 @@ test("a hook that fails is told with its reason", async (t) => {
   );
 });
 
+test("a record that no name server has is given up after ten minutes, however slowly they answer", async () => {
+  const records: TxtRecords = { add: async () => undefined, remove: async () => undefined };
+  const clock = new VirtualClock();
+  const slow = new Proxy(clock, {
+    get: (target, name) =>
+      // After each look, a minute has passed.
+      name === "sleep" ? () => target.advance(60_000) : Reflect.get(target, name).bind(target),
+  });
+  const prover = dnsProver({ records, servers: ["127.0.0.1:1"], clock: slow });
+  const proof = { name: "apps.example.org", token: "t", answer: "a" };
+  await assert.rejects(prover.show(proof, signal), /was not seen within 10 minutes/);
+  assert.equal(clock.monotonicMs(), 600_000);
+});
+
 test("a stop ends the wait for a record that no name server has, and the record is taken away", async () => {
   const done: string[] = [];
   const records: TxtRecords = {

@@ -3,8 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
+import { pino } from "pino";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import { silentLog } from "#lib/log.ts";
+import { silentLog, type Log } from "#lib/log.ts";
 import type { Caller, TokenCaller } from "#accounts/caller.ts";
 import { TokenUses } from "#accounts/token-uses.ts";
 import { testAccounts, type Accounts } from "#test/support/accounts.ts";
@@ -32,8 +33,8 @@ async function newAddresses({ db }: Accounts): Promise<(string | null)[]> {
   return rows.map((row) => row.address);
 }
 
-function usesOf(accounts: Accounts, clock: Clock = systemClock): TokenUses {
-  return new TokenUses({ db: accounts.db, clock, log: silentLog });
+function usesOf(accounts: Accounts, clock: Clock = systemClock, log: Log = silentLog): TokenUses {
+  return new TokenUses({ db: accounts.db, clock, log });
 }
 
 test("the list of tokens tells when and from where one was used last, and the audit log where first", async (t) => {
@@ -111,13 +112,18 @@ test("a later use that another platform wrote stays", async (t) => {
 test("an account's addresses are bounded, and so are the entries: unused ones give their place away after 90 days", async (t) => {
   const clock = movableClock();
   const accounts = await testAccounts(t, { clock });
-  const uses = usesOf(accounts, clock);
+  let logged = 0;
+  const log = pino(
+    { level: "debug" },
+    { write: (line) => void (logged += (JSON.parse(line) as { count: number }).count) },
+  );
+  const uses = usesOf(accounts, clock, log);
   const caller = await newCaller(accounts);
   for (let batch = 0; batch < 12; batch++) {
     for (let index = 0; index < 10; index++) uses.note(caller, `192.0.2.${batch * 10 + index}`);
     await uses.flush();
   }
-  assert.equal((await newAddresses(accounts)).length, 100);
+  assert.deepEqual([(await newAddresses(accounts)).length, logged], [100, 100]);
   clock.moveMs = 91 * dayMs;
   uses.note(caller, "198.51.100.1");
   await uses.flush();

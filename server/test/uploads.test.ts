@@ -244,6 +244,19 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
   assert.equal(existsSync(join(folder, "evil.py")), false);
 });
 
+test("a zip whose names are too long for the disk says so", async (t) => {
+  // Each name is short enough, but not below this folder.
+  const deep = Array.from({ length: 8 }, () => "f".repeat(200));
+  const folder = join(temporaryFolder(t, "unpacked"), ...deep);
+  const zipPath = join(temporaryFolder(t, "zipped"), "zip");
+  const name = Array.from({ length: 12 }, () => "語".repeat(80)).join("/");
+  writeFileSync(zipPath, rawZip([{ name, content: "x" }]));
+  await assert.rejects(
+    unpack({ zipPath, folder, bytesMax: 1000 }, { log: () => undefined, signal: t.signal }),
+    /cannot be unpacked: one of its names is too long, or cannot be stored/,
+  );
+});
+
 test("a zip with backslashes between its folders unpacks as one with slashes", async (t) => {
   const folder = temporaryFolder(t, "unpacked");
   const zipPath = join(folder, "zip");
@@ -413,6 +426,21 @@ async function createOnly(api: ApiUnderTest): Promise<string> {
   const made = await api.call("POST", `/v2/projects/${api.projectId}/service-accounts`, { body });
   return (made.body as Json).token as string;
 }
+
+test("a deployment that repeats the settings with new credentials records only these as a change", async (t) => {
+  const { api, start } = await stage(t, { withQueue: false });
+  await start({ cpu: 2 });
+  await start({ cpu: 2, dockerAuth: "me:hush" });
+  const rows = await api.db
+    .selectFrom("audit_log")
+    .select("changes")
+    .where("action", "=", "build.create")
+    .execute();
+  assert.deepEqual(
+    rows.map(({ changes }) => Object.keys(changes ?? {})),
+    [["dockerAuth"]],
+  );
+});
 
 test("the files of a build can be downloaded by who may deploy, as they were sent, while they are kept", async (t) => {
   const { api, start } = await stage(t, { withQueue: false });

@@ -139,7 +139,7 @@ export class TokenUses {
   async #addNew(caller: TokenCaller, addresses: readonly string[], at: Date): Promise<void> {
     const { accountId, name, kind } = caller;
     const unusedSince = new Date(at.getTime() - unusedMs);
-    await this.#parts.db.transaction().execute(async (tx) => {
+    const count = await this.#parts.db.transaction().execute(async (tx) => {
       const added = await addAddresses(tx, {
         accountId,
         addresses,
@@ -155,10 +155,9 @@ export class TokenUses {
           resource: { type: kind, id: accountId, name },
         });
       }
+      return added.length;
     });
-    this.#parts.log.debug(
-      { accountId, count: addresses.length },
-      "a token was used from new addresses",
-    );
+    if (count > 0)
+      this.#parts.log.debug({ accountId, count }, "a token was used from new addresses");
   }
 }

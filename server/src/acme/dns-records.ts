@@ -23,8 +23,8 @@ export type DnsProverOptions = {
 
 /** How long the wait between two looks for a record is. */
 const lookEveryMs = 2_000;
-/** The maximum number of looks for a record. */
-const looksMax = 300;
+/** How long a record is looked for. */
+const seenWaitMs = 600_000;
 /** A name server that does not answer within this time has not got the record yet. */
 const answerMs = 5_000;
 
@@ -35,11 +35,11 @@ export function dnsProver({ records, servers, clock }: DnsProverOptions): Prover
     async show(proof, signal) {
       const record = recordOf(proof);
       await records.add(record, signal);
-      for (let looks = 1; !(await isSeen(record, servers)); looks++) {
-        if (looks === looksMax) {
-          const minutes = (looksMax * lookEveryMs) / 60_000;
+      const untilMs = clock.monotonicMs() + seenWaitMs;
+      while (!(await isSeen(record, servers))) {
+        if (clock.monotonicMs() >= untilMs) {
           throw new AuthorityError(
-            `the record TXT ${record.name} was not seen within ${minutes} minutes`,
+            `the record TXT ${record.name} was not seen within ${seenWaitMs / 60_000} minutes`,
           );
         }
         await clock.sleep(lookEveryMs, signal);

@@ -155,12 +155,12 @@ export class UploadDeployments {
     const request = { ...before, ...fields };
     const hasRepository = before["gitRepo"] !== undefined;
     const sealed = this.#seal(appId, checked.request);
-    const isChanged = !isDeepStrictEqual(request, before) || sealed !== undefined;
-    if (isChanged) requires("apps.update");
+    const areFieldsChanged = !isDeepStrictEqual(request, before);
+    if (areFieldsChanged || sealed !== undefined) requires("apps.update");
     const settings = { request, configToml: hasRepository ? app.config_toml : configToml };
     await writeSettings(tx, appId, { ...settings, dockerAuthSealed: sealed });
     // When all fields repeat the stored values, none is recorded as a change.
-    const changes = requestChanges({ ...checked.request, fields: isChanged ? fields : {} });
+    const changes = requestChanges({ ...checked.request, fields: areFieldsChanged ? fields : {} });
     const entry = { projectId, action: "build.create", by, changes } as const;
     await record(tx, { ...entry, resource: { type: "app", id: appId, name: checked.name } });
     await notify(tx, "apps", appId);

@@ -14,8 +14,8 @@ export type ShownEntry = Readonly<
 
 /** A row as readers see it. */
 export function showEntry(row: AuditRow): ShownEntry {
-  // A failed request whose path names no resource is recorded with an empty id, which readers see
-  // as null.
+  // Where the path of a failed request names no resource, a person's request is recorded with the
+  // person, and any other with the platform and an empty id, which readers see as null.
   const { resource_type: type, resource_name: name } = row;
   const id = row.resource_id === "" ? null : row.resource_id;
   return {

@@ -296,13 +296,14 @@ export class Proxy {
   }
 
   #refuse(arrival: Arrival, fault: Fault, client: Client = arrival.client): void {
-    const { runId, atMs } = arrival;
+    const { runId } = arrival;
     // The caller learns only of the fault; its cause is for the operator.
     if (fault.code === "unavailable" && fault.cause !== undefined) {
       this.#options.log.error({ err: fault.cause, runId }, "a call could not be let in");
     }
     this.refusals.count(fault.code);
-    client.refuse(fault, runId, atMs);
+    // Not the time of arrival: letting the call in may have waited for the database.
+    client.refuse(fault, runId, this.#callParts.monotonicMs());
   }
 
   #unexpected(error: unknown, runId: RunId): Fault {

@@ -69,7 +69,8 @@ export class LeftOut {
     }
     const count = { id: randomUUID(), projectId, appId, calls: 1, latestAt: receivedAt };
     this.#counts.set(appId, count);
-    // Nothing is logged here: each failed attempt logs the reason.
+    // Nothing is logged here: the queue is full only while writes fail or are slow, and each failed
+    // write logs the reason. What has no space is missing in the counts, but not in `total`.
     this.#rows.add(count).catch(() => this.#counts.delete(appId));
   }
 

@@ -38,6 +38,7 @@ export class VolumeSpace {
   readonly #options: VolumeSpaceOptions;
   readonly #sizesGb = new Map<ProjectId, number>();
   readonly #counted = new LruMap<ProjectId, Count>(volumesMax);
+  /** The counts under way; not those that began before files were removed. */
   readonly #counting = new Map<ProjectId, Promise<number | null>>();
   /** The key is an owner, of whose volumes only one is counted at a time. */
   readonly #gate = new Gate({ max: countsAtOnce, keyMax: 1, waitingMax: volumesMax });
@@ -82,18 +83,16 @@ export class VolumeSpace {
   }
 
   /**
-   * The bytes that a volume holds. Null: there are too many files to count them in time, or only
-   * apps reach them. `isNew`: the result of the last count is not used, even if it is still valid,
-   * but a count that is under way is.
+   * The bytes that a volume holds. Null: there are too many files to count them in time, too many
+   * counts wait, or only apps reach the files. `isNew`: the result of the last count is not used,
+   * even if it is still valid, but a count that is under way is.
    */
   async usedBytes(projectId: ProjectId, { isNew = false } = {}): Promise<number | null> {
     if (this.#options.files === null) return null;
     const counted = this.#counted.get(projectId);
     if (!isNew && counted !== undefined && counted.untilMs > this.#options.clock.monotonicMs())
       return counted.bytes;
-    const counting = this.#counting.get(projectId) ?? this.#count(projectId);
-    this.#counting.set(projectId, counting);
-    return await counting;
+    return await (this.#counting.get(projectId) ?? this.#beginCount(projectId));
   }
 
   /** Adds bytes that the platform has written to the volume. */
@@ -106,6 +105,8 @@ export class VolumeSpace {
   /** Forgets the last count after a removal: the next caller counts again. */
   noteRemoved(projectId: ProjectId): void {
     this.#counted.delete(projectId);
+    // What is being counted may be gone by now.
+    this.#counting.delete(projectId);
   }
 
   /**
@@ -125,20 +126,35 @@ export class VolumeSpace {
     throw new Fault("too_large", text);
   }
 
-  async #count(projectId: ProjectId): Promise<number | null> {
-    const { clock, files } = this.#options;
-    const leave = await this.#gate.enter({ key: await this.#options.ownerKeyOf(projectId) });
+  /** Begins a count, whose result is kept unless files are removed meanwhile. */
+  #beginCount(projectId: ProjectId): Promise<number | null> {
+    const counting = this.#count(projectId);
+    const isCurrent = (): boolean => this.#counting.get(projectId) === result;
+    const result = counting
+      .then((count) => {
+        if (count !== null && isCurrent()) this.#counted.set(projectId, count);
+        return count?.bytes ?? null;
+      })
+      .finally(() => {
+        if (isCurrent()) this.#counting.delete(projectId);
+      });
+    this.#counting.set(projectId, result);
+    return result;
+  }
+
+  /** Counts when it is this owner's turn; null: too many counts wait, or the platform stops. */
+  async #count(projectId: ProjectId): Promise<Count | null> {
+    const { clock, files, ownerKeyOf } = this.#options;
+    const leave = await this.#gate.enter({ key: await ownerKeyOf(projectId) });
+    if (leave === null) return null;
     try {
-      if (leave === null) return null;
       const beganMs = clock.monotonicMs();
       const bytes = (await files?.usedBytes(projectId, this.#closing.signal)) ?? null;
       const endedMs = clock.monotonicMs();
       const untilMs = endedMs + Math.max(freshMs, (endedMs - beganMs) * countValidFactor);
-      this.#counted.set(projectId, { bytes, untilMs });
-      return bytes;
+      return { bytes, untilMs };
     } finally {
-      leave?.();
-      this.#counting.delete(projectId);
+      leave();
     }
   }
 

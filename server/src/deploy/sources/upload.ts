@@ -242,10 +242,11 @@ function isOfSystem(error: unknown): boolean {
 
 /** Why the zip cannot be unpacked, as part of a sentence. */
 function reasonOf(error: unknown): string {
-  const text = errorMessage(error);
-  // Only errors of the file system have a path, and here they are about names; see `isOfSystem`.
+  if (["ENAMETOOLONG", "EILSEQ"].includes(errorCode(error)))
+    return "one of its names is too long, or cannot be stored on the platform's disk";
+  // Other errors of the file system have a path, and here they are about names; see `isOfSystem`.
   const isContradiction = error instanceof Error && "path" in error;
-  const reason = isContradiction ? "two of its names contradict each other" : text;
+  const reason = isContradiction ? "two of its names contradict each other" : errorMessage(error);
   return reason.slice(0, 300).replace(/\.$/, "");
 }
 

@@ -23,14 +23,23 @@ export async function findRootPathUse(build: {
   if (plan.runtime !== "custom" || !(await areInstalled(venvDir))) return false;
   const command = ["grep", "-rlE", "-m", "1", "--include=*.py", ownPaths, "."] as const;
   const search = await runTool(tools, { command, cwd: appDir, stage: "code", isQuiet: true });
-  // With exit code 1, grep says that it has found nothing.
-  const isUsable = search.end.kind === "exited" && search.end.exitCode === 1;
-  const [file = ""] = search.output.split("\n");
-  const text = isUsable
-    ? "uvicorn is told the app's path (UVICORN_ROOT_PATH), so that links such as those of /docs lead below it."
-    : `${file.replace("./", "")} handles paths itself, so uvicorn is not told the app's path; see docs/guides/web-apps.md.`;
-  tools.log("code", "platform", text);
-  return isUsable;
+  const exitCode = search.end.kind === "exited" ? search.end.exitCode : null;
+  tools.log("code", "platform", textOf(exitCode, search.output));
+  return exitCode === grepCodes.nothing;
+}
+
+/** What grep's exit codes say; any other says that it could not search. */
+const grepCodes = { found: 0, nothing: 1 };
+
+function textOf(exitCode: number | null, output: string): string {
+  if (exitCode === grepCodes.nothing)
+    return "uvicorn is told the app's path (UVICORN_ROOT_PATH), so that links such as those of /docs lead below it.";
+  const [line = ""] = output.split("\n");
+  const why =
+    exitCode === grepCodes.found
+      ? `${line.replace("./", "")} handles paths itself`
+      : "The app's files could not be searched for code that handles paths itself";
+  return `${why}, so uvicorn is not told the app's path; see docs/guides/web-apps.md.`;
 }
 
 /** Whether the environment has both packages, each in a version that is new enough. */
