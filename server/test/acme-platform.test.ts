@@ -8,8 +8,11 @@ import { connect, type DetailedPeerCertificate } from "node:tls";
 import { findBrowser, startBrowser } from "./support/browser.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { freePorts } from "./support/free-ports.ts";
+import { startGitServer } from "./support/git-server.ts";
+import { deployLoaded } from "./support/loaded-app.ts";
 import { noPebble, startPebble } from "./support/pebble.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { addProvenDomain } from "./support/proven-domain.ts";
 import { commandsAt } from "./support/slipway-command.ts";
 import { until } from "./support/until.ts";
 
@@ -175,30 +178,50 @@ test(
 );
 
 test(
-  "a browser that trusts the authority opens the dashboard by name over HTTP/2",
+  "a browser that trusts the authority opens the dashboard and an app by their names over HTTP/2",
   { skip: noPebble || noBrowser },
   async (t) => {
     assert.ok("program" in browser);
     const pebble = await startPebble(t);
-    await startPlatform(t, pebble.settings(name));
-    // The one that the root has signed: everything below it is trusted.
-    const { issuerCertificate } = await certificateOf({
-      port: pebble.tlsPort,
-      servername: name,
-      ca: await pebble.root(),
+    const git = await startGitServer(t);
+    // Until it gets certificates, it is managed by an address that needs no DNS.
+    const platform = await startPlatform(t, {
+      SLIPWAY_PORT: pebble.httpPort,
+      SLIPWAY_GIT_URL: git.urlTemplate,
+      SLIPWAY_DNS_SERVERS: pebble.nameServer,
     });
-    const { publicKey } = new X509Certificate(issuerCertificate.raw);
-    const key = publicKey.export({ type: "spki", format: "der" });
+    await deployLoaded(platform, git, { maxReplicaCount: 1, cooldownPeriodSeconds: 600 });
+    const domain = "shop.example.org";
+    await addProvenDomain(platform, pebble, { app: "loaded", domain });
+    await platform.end("SIGTERM");
+    await platform.restart({ environment: pebble.settings(name) });
+    const look = { port: pebble.tlsPort, ca: await pebble.root() };
+    // The one that the root has signed: everything below it is trusted.
+    const { issuerCertificate } = await certificateOf({ ...look, servername: name });
+    const app = await until("there is a certificate of the domain", async () => {
+      const one = await certificateAt(look.port, domain, look.ca);
+      return one?.subjectaltname === `DNS:${domain}` ? one : null;
+    });
+    const keyOf = ({ raw }: DetailedPeerCertificate): string => {
+      const key = new X509Certificate(raw).publicKey.export({ type: "spki", format: "der" });
+      return hash("sha256", key, "base64");
+    };
+    const keys = [issuerCertificate, app.issuerCertificate].map(keyOf);
     const chromium = await startBrowser(t, browser.program, [
-      `--host-resolver-rules=MAP ${name} 127.0.0.1`,
-      `--ignore-certificate-errors-spki-list=${hash("sha256", key, "base64")}`,
+      "--host-resolver-rules=MAP *.example.org 127.0.0.1",
+      `--ignore-certificate-errors-spki-list=${keys.join(",")}`,
     ]);
-    const page = await chromium.open();
-    await page.goTo(`https://${name}:${pebble.tlsPort}/dashboard`);
-    await page.shows("Sign in");
-    const protocols = await page.evaluate(
-      "[...new Set(performance.getEntries().map((entry) => entry.nextHopProtocol).filter(Boolean))]",
-    );
-    assert.deepEqual(protocols, ["h2"]);
+    for (const [url, text] of [
+      [`https://${name}:${pebble.tlsPort}/dashboard`, "Sign in"],
+      [`https://${domain}:${pebble.tlsPort}/dashboard`, "v1"],
+    ] as const) {
+      const page = await chromium.open();
+      await page.goTo(url);
+      await page.shows(text);
+      const protocols = await page.evaluate(
+        "[...new Set(performance.getEntries().map((entry) => entry.nextHopProtocol).filter(Boolean))]",
+      );
+      assert.deepEqual(protocols, ["h2"], url);
+    }
   },
 );
