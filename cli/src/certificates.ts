@@ -1,6 +1,7 @@
 // `slipway certificates …`: the TLS certificates that the platform gets by itself, for operators.
 import { answerOf } from "@slipway/client/client.ts";
-import { choice, changeCommand, listCommand } from "./resource.ts";
+import { revocationFields } from "@slipway/contract/certificate-fields.ts";
+import { choice, changeCommand, limitOption, listCommand, paged } from "./resource.ts";
 import { moment } from "./table.ts";
 
 const list = "/v2/operator/certificates" as const;
@@ -8,27 +9,24 @@ const nameOperand = {
   name: "name",
   about: "The host name, as slipway certificates lists it.",
 } as const;
-const reasons = [
-  "unspecified",
-  "key_compromise",
-  "affiliation_changed",
-  "superseded",
-  "cessation_of_operation",
-] as const;
+const reasons = revocationFields.reason.choices;
 
 /** The commands of certificates, by verb. */
 export const certificates = {
   list: listCommand({
     name: "certificates list",
-    about: "List the certificates that the platform gets by itself. For operators.",
-    examples: ["certificates"],
+    about:
+      "List the certificates that the platform gets by itself, first those with which something is wrong. For operators.",
+    examples: ["certificates", "certificates --limit 500"],
     of: "platform",
-    items: ({ api }) => answerOf(api.GET(list)),
+    options: limitOption,
+    items: (at) => paged(at, (query) => answerOf(at.api.GET(list, { params: { query } }))),
     columns: {
       NAME: ({ name }) => name,
       STATE: ({ state }) => state,
       ENDS: ({ ends_at }) => moment(ends_at),
       "NEXT TRY": ({ next_try_at }) => moment(next_try_at),
+      "FAILING SINCE": ({ failing_since }) => moment(failing_since),
       ERROR: ({ last_error }) => last_error,
     },
     none: "The platform gets no certificates by itself. SLIPWAY_ACME_EMAIL has it do so.",
@@ -62,7 +60,7 @@ export const certificates = {
       answerOf(
         api.POST(`${list}/{certificate}/revoke`, {
           params: { path: { certificate: given.operand("name") } },
-          body: { reason: choice(given, "reason", reasons) ?? "unspecified" },
+          body: { reason: choice(given, "reason", reasons) ?? revocationFields.reason.default },
         }),
       ),
     said: ({ name }) =>

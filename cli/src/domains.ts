@@ -17,20 +17,24 @@ type Domain = {
   readonly txt: DnsRecord;
   readonly host: string;
   readonly failsAt: string | null;
+  readonly certificate: Certificate | null;
 };
+
+type Certificate = { readonly state: string; readonly lastError: string | null };
 
 /** The commands of domains, by verb. */
 export const domains = {
   list: listCommand({
     name: "domains list",
-    about:
-      "List the domains of an app, and what was found in DNS where the record that proves one is missing.",
+    about: `List the domains of an app with the states of their certificates, and what was found in DNS where the record that
+proves one is missing.`,
     examples: ["domains list hello"],
     of: "app",
     items: ({ api, path }) => answerOf(api.GET(route, { params: { path } })),
     columns: {
       DOMAIN: ({ name }) => name,
       STATE: (domain) => state(domain.state),
+      CERTIFICATE: ({ certificate }) => certificate?.state ?? null,
       CHECKED: ({ checkedAt }) => moment(checkedAt),
       FOUND: ({ found }) => found,
     },
@@ -92,7 +96,8 @@ function listHint(): string {
 function stateText(domain: Domain): string[] {
   const { name, found, failsAt } = domain;
   const foundText = found === null ? [] : [`Found instead: ${found}.`];
-  if (domain.state === "Validated" && failsAt === null) return [`The app answers on ${name}.`];
+  if (domain.state === "Validated" && failsAt === null)
+    return [`The app answers on ${name}.`, ...certificateText(domain)];
   if (domain.state === "Validated")
     return [
       `The app answers on ${name} until ${failsAt}: its record is gone.`,
@@ -105,6 +110,15 @@ function stateText(domain: Domain): string[] {
       : `${name} is not proven yet.`;
   const next = `To look for it at once: slipway domains check <app> ${name}`;
   return [lead, ...foundText, ...recordText(domain), next];
+}
+
+/** What keeps the domain from having a certificate, if anything does. */
+function certificateText({ name, certificate }: Domain): string[] {
+  const reason = certificate?.lastError ?? null;
+  if (reason === null) return [];
+  return certificate?.state === "waiting"
+    ? [`A certificate for ${name} is not requested yet: ${reason}.`]
+    : [`The last try to get a certificate for ${name} failed: ${reason}.`];
 }
 
 function recordText({ name, cname, txt, host }: Domain): string[] {

@@ -1,7 +1,8 @@
 // The routes of the certificates that the platform gets by itself.
 import { z } from "zod";
-import type { Field } from "./field.ts";
+import { certificateQuery, revocationFields } from "./certificate-fields.ts";
 import type { Route } from "./route.ts";
+import { certificateStates } from "./words.ts";
 
 const time = z.iso.datetime();
 const certificates = "/v2/operator/certificates";
@@ -12,42 +13,35 @@ export const operatorCertificate = z.strictObject({
   /** A host name, or `*.` and the name above. */
   name: z.string(),
   /** failing: the last try failed, whether or not there is a certificate still. */
-  state: z.enum(["waiting", "valid", "failing", "ended", "revoking"]),
+  state: z.enum(certificateStates),
   begins_at: time.nullable(),
   ends_at: time.nullable(),
   /** When it is requested next: the first time, to renew it, or after a failure. */
   next_try_at: time,
   /** Failed tries since the last success. */
   failures: z.int().min(0),
+  /** The first of these failed tries. */
+  failing_since: time.nullable(),
   last_error: z.string().nullable(),
 });
 
-const revocationFields = {
-  reason: {
-    kind: "choice",
-    toml: null,
-    choices: [
-      "unspecified",
-      "key_compromise",
-      "affiliation_changed",
-      "superseded",
-      "cessation_of_operation",
-    ],
-    default: "unspecified",
-    about: "Why the certificate is revoked, which the authority publishes.",
-  },
-} as const satisfies Record<string, Field>;
+const operatorCertificatePage = z.strictObject({
+  items: z.array(operatorCertificate),
+  nextToken: z.string().optional(),
+});
 
 /** The routes of certificates, by operation id. */
 export const certificateRoutes = {
   listCertificates: {
     method: "GET",
     path: certificates,
-    about: "The certificates that the platform gets by itself, by name. Operators only.",
+    about:
+      "The certificates that the platform gets by itself: first those with which something is wrong, then by name. Operators only.",
     access: "platform.manage",
     audit: null,
+    query: certificateQuery,
     status: 200,
-    answer: z.array(operatorCertificate),
+    answer: operatorCertificatePage,
   },
   renewCertificate: {
     method: "POST",

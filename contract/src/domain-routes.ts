@@ -3,7 +3,7 @@ import { z } from "zod";
 import { messageAnswer } from "./answers.ts";
 import type { Field } from "./field.ts";
 import { paths, type Route } from "./route.ts";
-import { domainStates } from "./words.ts";
+import { certificateStates, domainStates } from "./words.ts";
 
 const domains = `${paths.app}/domains` as const;
 const time = z.iso.datetime();
@@ -35,6 +35,19 @@ export const domain = z.strictObject({
   validatedAt: time.nullable(),
   /** When the domain fails if nothing changes; null: it has failed, or nothing is missing. */
   failsAt: time.nullable(),
+  /** The domain's certificate; null: the domain is not proven, or the platform requests none. */
+  certificate: z
+    .strictObject({
+      /** failing: the last try failed, whether or not there is a certificate still. */
+      state: z.enum(certificateStates),
+      endsAt: time.nullable(),
+      /** When it is requested next: the first time, to renew it, or after a failure. */
+      nextTryAt: time,
+      /** The first failed try since the last success. */
+      failingSince: time.nullable(),
+      lastError: z.string().nullable(),
+    })
+    .nullable(),
 });
 
 const domainFields = {

@@ -166,6 +166,9 @@ export type AuditAction = keyof typeof actionTable;
 export const domainStates = ["Pending", "Validated", "Failed"] as const;
 export type DomainState = (typeof domainStates)[number];
 
+/** States of a certificate that the platform gets by itself. */
+export const certificateStates = ["waiting", "valid", "failing", "ended", "revoking"] as const;
+
 /** States of a build; the first three are not final. */
 export const buildStates = [
   "pending",

@@ -164,6 +164,8 @@ test(
       moved.moveMs += 5 * 60_000;
     }
     assert.ok(authority.orders.length >= 5 && authority.orders.length <= 10);
+    const failing = (await rowOf(name)).failing_since?.getTime() ?? 0;
+    assert.ok(now() - failing >= dayMs - 5 * 60_000, "it is the first failure that counts");
     assert.equal(heldBy(keeper).size, 1);
     assert.deepEqual(mails, []);
     assert.match((await rowOf(name)).last_error ?? "", /ECONNREFUSED/);
@@ -176,7 +178,8 @@ test(
     authority.refusal = null;
     moved.moveMs += dayMs;
     await keeper.turn(signal);
-    assert.equal((await rowOf(name)).failures, 0);
+    const renewed = await rowOf(name);
+    assert.deepEqual([renewed.failures, renewed.failing_since], [0, null]);
     assert.equal(mails.length, 1);
   },
 );
@@ -336,7 +339,8 @@ test(
     await keeper.turn(signal);
     await keeper.turn(signal);
     assert.equal(orders(), 5, "one of its names, and those of others");
-    const waiting = (await operate(keeper).list()).filter(({ lastError }) => lastError !== null);
+    const { items } = await operate(keeper).list({ size: 200, after: null });
+    const waiting = items.filter(({ lastError }) => lastError !== null);
     const own = waiting.filter(({ name }) => names.wanted.includes(name));
     assert.equal(own.length, 2);
     for (const { state, lastError, nextTryAt } of own) {

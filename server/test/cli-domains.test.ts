@@ -33,7 +33,7 @@ test("domains are added with the record to create, checked, listed and removed",
   );
   assert.match(
     (await done("domains", "list", "hello")).stdout,
-    /^DOMAIN +STATE +CHECKED +FOUND\nshop\.example\.org +Pending +\S+ +the CNAME record/,
+    /^DOMAIN +STATE +CERTIFICATE +CHECKED +FOUND\nshop\.example\.org +Pending +- +\S+ +the CNAME record/,
   );
   dns.names.set(name, { CNAME: host });
   assert.equal(

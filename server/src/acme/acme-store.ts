@@ -1,5 +1,5 @@
 // Queries on the certificates that the platform gets by itself, and on its accounts at authorities.
-import type { Selectable } from "kysely";
+import { sql, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import { insertNew, putRows, type Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
@@ -20,6 +20,9 @@ export type StoredCertificate = {
   readonly nextTryAt: Date;
 };
 
+/** A try that has failed. */
+type Failure = { readonly reason: string; readonly now: Date; readonly nextTryAt: Date };
+
 /** The account at the authority, or undefined. No locks. */
 export function accountAt(db: Db, directoryUrl: string): Promise<AcmeAccountRow | undefined> {
   return db
@@ -39,9 +42,26 @@ export async function addNames(db: Db, names: readonly string[], now: Date): Pro
   for (const name of names) await insertNew(db, "certificates", { name, next_try_at: now });
 }
 
-/** The first `limit` rows in the order of their names. No locks. */
-export function listCertificates(db: Db, limit: number): Promise<CertificateRow[]> {
-  return db.selectFrom("certificates").selectAll().orderBy("name").limit(limit).execute();
+/** A row, and whether nothing is wrong with it: no try fails, no end, nothing to revoke. */
+export type ListedRow = CertificateRow & { readonly is_fine: boolean };
+
+export type CertificatePage = {
+  readonly now: Date;
+  /** Where the previous page ended; null: there is none. */
+  readonly after: Pick<ListedRow, "is_fine" | "name"> | null;
+  readonly limit: number;
+};
+
+/** A page of the rows: first those with which something is wrong, then by name. No locks. */
+export function listCertificates(
+  db: Db,
+  { now, after, limit }: CertificatePage,
+): Promise<ListedRow[]> {
+  const isFine = sql<boolean>`(failures = 0 and revocation is null and coalesce(ends_at > ${now}, true))`;
+  let rows = db.selectFrom("certificates").selectAll().select(isFine.as("is_fine"));
+  if (after !== null)
+    rows = rows.where(sql<boolean>`(${isFine}, name) > (${after.is_fine}, ${after.name})`);
+  return rows.orderBy(isFine).orderBy("name").limit(limit).execute();
 }
 
 /** What is known of all names, without their certificates. No order, no locks. */
@@ -55,6 +75,7 @@ export function readAllNames(db: Db): Promise<ScheduledCertificate[]> {
       "next_try_at",
       "failures",
       "last_error",
+      "failing_since",
       "warned_at",
       "revocation",
       "order_url",
@@ -101,6 +122,7 @@ export async function storeCertificate(
       order_key_sealed: null,
       failures: 0,
       last_error: null,
+      failing_since: null,
       warned_at: null,
     })
     .where("name", "=", name)
@@ -148,17 +170,18 @@ export async function storeWait(
     .execute();
 }
 
-/** Counts a failed try, and stores why it failed and when the next one is. */
+/** Counts a try that has failed now, and stores why it failed and when the next one is. */
 export async function storeFailure(
   db: Db,
   name: string,
-  { reason, nextTryAt }: { readonly reason: string; readonly nextTryAt: Date },
+  { reason, now, nextTryAt }: Failure,
 ): Promise<void> {
   await db
     .updateTable("certificates")
     .set((row) => ({
       failures: row("failures", "+", 1),
       last_error: reason,
+      failing_since: row.fn.coalesce("failing_since", row.val(now)),
       next_try_at: nextTryAt,
     }))
     .where("name", "=", name)

@@ -317,11 +317,14 @@ export class CertificateKeeper {
     const isRateLimited = isExpected && error.type === "rateLimited";
     const wait = { failures: row.failures + 1, isRateLimited, retryAfterMs };
     const waitMs = nextTryMs(wait, clock.random());
-    const nextTryAt = new Date(clock.now() + waitMs);
+    const now = new Date(clock.now());
+    const nextTryAt = new Date(now.getTime() + waitMs);
     // A domain of an app pauses nothing: its owner can use up what the authority allows for it.
     if (isRateLimited && need?.zone === "own") this.#pausedUntilMs = nextTryAt.getTime();
     const shown = reason.slice(0, reasonLengthMax);
-    await store.storeFailure(db, name, { reason: shown, nextTryAt });
+    // Owners of domains see the reason, too; what is wrong with the platform is not for them.
+    const stored = isExpected ? shown : "the platform failed; its log says why";
+    await store.storeFailure(db, name, { reason: stored, now, nextTryAt });
     const about = { name, reason: shown, nextTryAt, endsAt: row.ends_at };
     if (isExpected) log.warn(about, "a TLS certificate could not be issued");
     else log.error({ ...about, err: error }, "a TLS certificate could not be issued");

@@ -2,6 +2,7 @@
 // requested at once, have one revoked. Called by the API.
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
+import { pageOf, type Page } from "#lib/page-token.ts";
 import type { Foundation } from "#store/foundation.ts";
 import * as store from "./acme-store.ts";
 import type { RevocationReason } from "./authority.ts";
@@ -24,11 +25,13 @@ export type ListedCertificate = {
   readonly endsAt: Date | null;
   readonly nextTryAt: Date;
   readonly failures: number;
+  /** The first failed try since the last success; null: no try has failed since then. */
+  readonly failingSince: Date | null;
   readonly lastError: string | null;
 };
 
-/** How many certificates a list has at most: as many as are kept. */
-const listMax = 2_000;
+/** `after`: the token of the page; null: the first page. */
+type PageQuery = { readonly size: number; readonly after: string | null };
 
 /** The use cases. They throw `Fault("not_found" | "conflict")`. */
 export class CertificateUseCases {
@@ -38,10 +41,27 @@ export class CertificateUseCases {
     this.#parts = parts;
   }
 
-  /** All certificates, by name. If this platform requests none, they are from an earlier start. */
-  async list(): Promise<ListedCertificate[]> {
+  /**
+   * A page of the certificates: first those with which something is wrong, then by name. One that
+   * changes sides while somebody reads page after page may be on two pages, or on none. If this
+   * platform requests none, they are from an earlier start.
+   */
+  async list({ size, after }: PageQuery): Promise<Page<ListedCertificate>> {
     const { db, clock } = this.#parts;
-    return (await store.listCertificates(db, listMax)).map((row) => listed(row, clock.now()));
+    const now = new Date(clock.now());
+    // One more row shows whether there is another page.
+    const page = { now, after: after === null ? null : cursorIn(after), limit: size + 1 };
+    const rows = await store.listCertificates(db, page);
+    const { items, nextToken } = pageOf(rows, size, tokenAfter);
+    return { items: items.map((row) => listed(row, now.getTime())), nextToken };
+  }
+
+  /** The certificates that this platform requests for these names, by name. */
+  async ofNames(names: readonly string[]): Promise<ReadonlyMap<string, ListedCertificate>> {
+    const { db, clock, keeper } = this.#parts;
+    if (keeper === null || names.length === 0) return new Map();
+    const rows = await store.certificatesOf(db, names);
+    return new Map(rows.map((row) => [row.name, listed(row, clock.now())]));
   }
 
   /** Has a certificate requested at once, however long the present one is still valid. */
@@ -107,18 +127,28 @@ function unknownName(name: string): Fault {
 }
 
 function listed(row: store.CertificateRow, nowMs: number): ListedCertificate {
-  const { name, begins_at: beginsAt, ends_at: endsAt, failures, last_error: lastError } = row;
   return {
-    name,
+    name: row.name,
     state: stateOf(row, nowMs),
-    beginsAt,
-    endsAt,
+    beginsAt: row.begins_at,
+    endsAt: row.ends_at,
     nextTryAt: row.next_try_at,
-    failures,
-    lastError,
+    failures: row.failures,
+    failingSince: row.failing_since,
+    lastError: row.last_error,
   };
 }
 
+/** The token of the page after this row, such as `1-slipway.example.org`. */
+function tokenAfter({ is_fine: isFine, name }: store.ListedRow): string {
+  return `${isFine ? 1 : 0}-${name}`;
+}
+
+function cursorIn(token: string): Pick<store.ListedRow, "is_fine" | "name"> {
+  return { is_fine: token.startsWith("1"), name: token.slice(2) };
+}
+
+/** The state; `is_fine` of a listed row says that it is waiting or valid. */
 function stateOf(
   { ends_at: endsAt, failures, revocation }: store.CertificateRow,
   nowMs: number,

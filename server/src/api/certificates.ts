@@ -5,14 +5,15 @@ import type { operatorCertificate } from "@slipway/contract/certificate-routes.t
 import type { Sent } from "@slipway/contract/route.ts";
 import type { RevocationReason } from "#acme/authority.ts";
 import type { ListedCertificate } from "#acme/certificate-use-cases.ts";
-import { bodyOf, hostNameOf, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, hostNameOf, pageWanted, showPage, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for certificates. */
 export function certificateHandlers({ certificates: useCases }: HandlerParts) {
   return {
-    async listCertificates() {
-      return (await useCases.list()).map(showCertificate);
+    async listCertificates(call) {
+      const { pageSize, nextToken } = pageWanted(call);
+      return showPage(await useCases.list({ size: pageSize, after: nextToken }), showCertificate);
     },
     async renewCertificate(call) {
       return showCertificate(await useCases.renew(nameOf(call), call.by));
@@ -37,6 +38,7 @@ function showCertificate(listed: ListedCertificate): Sent<z.infer<typeof operato
     ends_at: listed.endsAt,
     next_try_at: listed.nextTryAt,
     failures: listed.failures,
+    failing_since: listed.failingSince,
     last_error: listed.lastError,
   };
 }

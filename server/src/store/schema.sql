@@ -375,6 +375,7 @@ create table certificates (
   revocation text,
   project_id text,
   first_order_at timestamp with time zone,
+  failing_since timestamp with time zone,
   constraint certificates_pkey PRIMARY KEY (name),
   constraint certificates_check CHECK (((chain IS NULL) = (key_sealed IS NULL))),
   constraint certificates_check1 CHECK (((chain IS NULL) = (begins_at IS NULL))),

@@ -83,7 +83,7 @@ export type Tables = {
     begins_at: Date | null; ends_at: Date | null; order_url: string | null;
     order_key_sealed: string | null; next_try_at: Date; failures: Generated<number>;
     last_error: string | null; warned_at: Date | null; revocation: string | null;
-    project_id: ProjectId | null; first_order_at: Date | null; };
+    project_id: ProjectId | null; first_order_at: Date | null; failing_since: Date | null; };
   coupon_applications: { id: string; number: GeneratedAlways<number>; project_id: string;
     coupon_id: string; created_at: Generated<Date>;
     balance_micros: ColumnType<string, string | number | undefined, string | number>;
