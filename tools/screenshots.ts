@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { projectDir } from "./tidy/tree.ts";
 
 const folder = join(projectDir, "dashboard", "pictures");
-const names = ["app", "looks", "new-app", "operator", "project-looks"];
+const names = ["app", "certificates", "looks", "new-app", "operator", "project-looks"];
 const files = [
   ...names.map((name) => `server/test/dashboard-${name}.test.ts`),
   "server/test/readme-pictures.ts",

@@ -280,6 +280,15 @@ const operatorRoutes = [
   }),
   createRoute({
     getParentRoute: () => operator,
+    path: "/certificates",
+    validateSearch: texts(["page"]),
+    component: lazyRouteComponent(
+      () => import("./operator/certificates-page.tsx"),
+      "CertificatesPage",
+    ),
+  }),
+  createRoute({
+    getParentRoute: () => operator,
     path: "/platform",
     component: lazyRouteComponent(() => import("./operator/platform-page.tsx"), "PlatformPage"),
   }),

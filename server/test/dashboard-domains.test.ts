@@ -29,10 +29,10 @@ describe("the page of domains", { skip: withoutBrowser }, () => {
     const host = `my-app-${api.projectId}.apps.example.net`;
     await page.shows(`${name}. CNAME ${host}.`);
     await page.shows(`_slipway-challenge.${name}. TXT`);
-    await clickNamed(page, `Check ${name} now`);
+    await clickNamed(page, `Check now: ${name}`);
     await page.shows(`${name} has no CNAME record`);
     dns.names.set(name, { CNAME: host });
-    await clickNamed(page, `Check ${name} now`);
+    await clickNamed(page, `Check now: ${name}`);
     await page.shows(`${name} is validated.`);
     await until(
       "the record is no longer asked for",

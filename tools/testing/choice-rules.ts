@@ -12,7 +12,7 @@ export type Rule = { readonly changed: RegExp; readonly tests: RegExp };
 export const rules: readonly Rule[] = [
   ...areaRules({
     accounts: /^(tokens-|audit-walk|secrets-restart|cli-call-refusals)/,
-    acme: /^acme-/,
+    acme: /^(acme-|dashboard-certificates)/,
     api: /^(interface|compressed-answers|field-effects|audit-walk|log-sockets|exec$)/,
     apps: /^(app-|change-app|shared-folder-pushes|field-effects|use-history)/,
     audit: /^audit-/,
@@ -51,9 +51,12 @@ export const rules: readonly Rule[] = [
     tests: /^platform-package/,
   },
   { changed: /^dashboard\/src\/project\//, tests: /^dashboard-(project|story|webhooks)/ },
-  { changed: /^dashboard\/src\/app\//, tests: /^dashboard(-app|-looks|-story)?$/ },
+  {
+    changed: /^dashboard\/src\/app\//,
+    tests: /^dashboard(-app|-certificates|-domains|-looks|-story)?$/,
+  },
   { changed: /^dashboard\/src\/new-app\//, tests: /^dashboard-(new-app|story)/ },
-  { changed: /^dashboard\/src\/operator\//, tests: /^dashboard-operator/ },
+  { changed: /^dashboard\/src\/operator\//, tests: /^dashboard-(certificates|operator)/ },
   { changed: /^dashboard\/src\/account\//, tests: /^(pages-account|dashboard-story)/ },
   {
     changed: /^dashboard\/(src\/(parts|palette)\/|src\/[^/]+$|[^/]+$|build\/|public\/)/,

@@ -3,6 +3,7 @@
 import { useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { api, ask } from "#api.ts";
+import { CertificateEnd, CertificateState, CertificateTrouble } from "#parts/certificate.tsx";
 import { Confirm } from "#parts/confirm.tsx";
 import { Action, FieldForm } from "#parts/form.tsx";
 import { Name } from "#parts/name.tsx";
@@ -90,7 +91,7 @@ type SectionProps = {
 
 function DomainSection({ of: domain, mayChange, onSaid }: SectionProps): ReactNode {
   const ref = useApp();
-  const { name, state, found, checkedAt } = domain;
+  const { name, state, found, checkedAt, certificate } = domain;
   const path = { ...pathOf(ref), domain: name };
   const check = async (): Promise<void> => {
     const checked = await ask(api.POST(`${onePath}/check`, { params: { path } }));
@@ -108,12 +109,13 @@ function DomainSection({ of: domain, mayChange, onSaid }: SectionProps): ReactNo
         <Name of={name} isStrong /> <State of={state} />
       </h2>
       {isProven ? null : <Missing of={domain} />}
+      {certificate === null ? null : <CertificateLine of={certificate} />}
       <p className="muted">
         Last checked: {checkedAt === null ? "not yet" : <Time at={checkedAt} />}
       </p>
       {mayChange ? (
         <div className="row">
-          <Action label={`Check ${name} now`} onAct={check}>
+          <Action label={`Check now: ${name}`} onAct={check}>
             Check now
           </Action>
           <Confirm
@@ -125,6 +127,25 @@ function DomainSection({ of: domain, mayChange, onSaid }: SectionProps): ReactNo
         </div>
       ) : null}
     </section>
+  );
+}
+
+function CertificateLine({
+  of: certificate,
+}: {
+  readonly of: NonNullable<Domain["certificate"]>;
+}): ReactNode {
+  const { endsAt, lastError } = certificate;
+  return (
+    <p className={lastError === null ? "muted" : "attention"}>
+      Certificate: <CertificateState of={certificate} />
+      {endsAt === null ? null : (
+        <>
+          , until <CertificateEnd at={endsAt} />
+        </>
+      )}
+      . <CertificateTrouble of={certificate} />
+    </p>
   );
 }
 

@@ -6,5 +6,6 @@ export const operatorPages = [
   ["Coupons", "/operator/coupons"],
   ["Tokens", "/operator/tokens"],
   ["People", "/operator/people"],
+  ["Certificates", "/operator/certificates"],
   ["Platform", "/operator/platform"],
 ] as const;

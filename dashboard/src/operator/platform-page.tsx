@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api, ask, messageOf } from "#api.ts";
+import { isInTrouble } from "#parts/certificate.tsx";
 import { List } from "#parts/list.tsx";
 import { counted, sizeText } from "#parts/quantities.ts";
 import { Answer, Facts, State, useTitle } from "#parts/show.tsx";
@@ -27,6 +28,7 @@ export function PlatformPage(): ReactNode {
               isWide
               of={[
                 ["Calls and runs", <Readiness key="ready" />],
+                ["Certificates", <CertificatesInTrouble key="certificates" />],
                 ["Version", version],
                 ["Driver", driver],
                 ["Database", sizeText(database.bytes)],
@@ -50,6 +52,26 @@ function Readiness(): ReactNode {
   });
   if (ready.error !== null) return <span className="error">{messageOf(ready.error)}</span>;
   return ready.data === undefined ? "" : <State of="active" />;
+}
+
+function CertificatesInTrouble(): ReactNode {
+  const { data } = useQuery({
+    queryKey: ["certificates", "in trouble"],
+    queryFn: ({ signal }) => {
+      // The ones in trouble come first, so this page has them all, unless there are hundreds.
+      const query = { pageSize: 200 };
+      return ask(api.GET("/v2/operator/certificates", { params: { query }, signal }));
+    },
+    refetchInterval: slowRefreshMs,
+  });
+  if (data === undefined) return "";
+  const count = data.items.filter(isInTrouble).length;
+  if (count === 0) return data.items.length === 0 ? "none requested" : <State of="valid" />;
+  return (
+    <Link to="/operator/certificates">
+      <State of={`${count} failing`} />
+    </Link>
+  );
 }
 
 function Announcements(): ReactNode {

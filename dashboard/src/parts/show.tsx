@@ -35,8 +35,8 @@ export function Narrow({ children }: { readonly children: ReactNode }): ReactNod
 }
 
 const kinds: readonly (readonly [RegExp, string])[] = [
-  [/^(?:ACTIVE|RUNNING|Validated|success|live|finished|delivered|built|active)$/, "good"],
-  [/FAILED|Failed|failure|timeout|failed|taken_back|refused|denied|failing/, "bad"],
+  [/^(?:ACTIVE|RUNNING|Validated|success|live|finished|delivered|built|active|valid)$/, "good"],
+  [/FAILED|Failed|failure|timeout|failed|taken_back|refused|denied|failing|has ended/, "bad"],
   [/^(?:ended|ignored|STOPPED|cancelled|replaced|expired|revoked)$/, "muted"],
 ];
 
