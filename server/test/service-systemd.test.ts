@@ -29,6 +29,14 @@ set -eux -o pipefail
 export HOME=${home} PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 cd ${home}
 fails() { if "$@"; then exit 1; fi; }
+machine() {
+  getent passwd
+  getent group
+  nft list tables
+  ls /sys/class/net
+  find /sys/fs/cgroup /etc/systemd /run/systemd/system -name '*slipway*' | sort
+}
+machine > before-install
 slipway service remove | grep 'There is no service'
 SLIPWAY_LOG_FORMAT=json SLIPWAY_PORT=7070 NO_PROXY=127.0.0.1 slipway service install
 grep NO_PROXY /etc/slipway/environment
@@ -79,6 +87,12 @@ slipway service remove
 fails pgrep -f start.py
 fails ls /etc/systemd/system/slipway.service
 fails ls /etc/systemd/system/slipway.socket
+for second in $(seq 30); do
+  machine > ${home}/after-removal
+  if cmp -s ${home}/before-install ${home}/after-removal; then break; fi
+  sleep 1
+done
+diff ${home}/before-install ${home}/after-removal
 ls /var/lib/slipway /etc/slipway/environment
 echo SLIPWAY_PORT=none > /etc/slipway/environment
 fails slipway service install 2> ${home}/refused
