@@ -76,6 +76,7 @@ async function pack(packageDir: string, target: string): Promise<string> {
   for (const path of [
     "dashboard/dist/pages",
     "server/src/api/pages",
+    "server/src/drivers/process/scripts",
     "server/src/store/migrations",
     "tools/bounded-log.mjs",
   ])

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { ownerKeys } from "#accounts/owner-keys.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
-import { ownerOf } from "#drivers/process/launch.ts";
+import { ownerOf } from "#drivers/process/replica-program.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { systemClock } from "#lib/clock.ts";

@@ -61,6 +61,7 @@ export class SimPlatform {
     const { routes, allowance, probe, mutation } = parts;
     this.scheduler = new Scheduler({
       pendingMs: 600_000,
+      zygoteBytes: 0,
       driver: this.#mortalDriver(parts.driver, mutation),
       instanceId: parts.driver.installationId,
       rows: this.#mortalRows(parts.rows, mutation),
@@ -139,6 +140,7 @@ export class SimPlatform {
     return {
       name: driver.name,
       installationId: driver.installationId,
+      zygotes: null,
       isShared: driver.isShared,
       capabilities: driver.capabilities,
       get pools() {

@@ -199,6 +199,49 @@ export type ReplicaUsage = {
   readonly gpu?: GpuUse | undefined;
 };
 
+/** What became of the making of a zygote. */
+export type ZygoteReport =
+  | { readonly kind: "ready" }
+  /**
+   * The app cannot be forked after its import: it has threads, for example. `reasons`: sentences
+   * for the app's owner, which name what was found and how to change it.
+   */
+  | { readonly kind: "refused"; readonly reasons: readonly string[] }
+  /** It could not be made, or ended during the import; `reason`: the end of a sentence. */
+  | { readonly kind: "failed"; readonly reason: string };
+
+/** A zygote that waits for starts. */
+export type ZygoteState = {
+  readonly id: ReplicaId;
+  readonly appId: AppId;
+  readonly releaseId: ReleaseId;
+  /** What it holds by itself, with the memory that its replicas share; null: unknown. */
+  readonly memoryBytes: number | null;
+  /** When it was made or last used, in `Clock.monotonicMs`. */
+  readonly usedAtMs: number;
+};
+
+/**
+ * The zygotes of a driver. `Driver.start` uses one by itself where it can, and otherwise starts the
+ * replica as always. They end with the platform; replicas that were forked go on.
+ */
+export interface Zygotes {
+  /** Why this machine can have none, as the end of a sentence; null: it can. */
+  readonly unavailable: string | null;
+  /** Whether a start of `spec` would use a zygote. */
+  has(spec: ReplicaSpec): boolean;
+  /**
+   * Makes a zygote, which gets the id `spec.replicaId`, for replicas that differ from `spec` in
+   * their id only. Resolves when it is ready or will never be; then, and after an abort, nothing
+   * of it is left.
+   */
+  prepare(spec: ReplicaSpec, signal: AbortSignal): Promise<ZygoteReport>;
+  /** The zygotes that are ready. */
+  list(): readonly ZygoteState[];
+  /** Ends a zygote; its replicas go on. Ignores unknown ids. */
+  end(id: ReplicaId): void;
+}
+
 /** Runs replicas on one kind of backend. All methods are idempotent per id. */
 export interface Driver {
   /** The name in the table of drivers, which is also shown to people. */
@@ -221,6 +264,8 @@ export interface Driver {
    * emitted.
    */
   open(sink: ReplicaSink): Promise<void>;
+  /** Null: the driver starts every replica with an import of its own. */
+  readonly zygotes: Zygotes | null;
   /** The pools that replicas run in, and the claims of replicas in them. */
   readonly pools: Pools;
   /** Null: the backend answers, as far as the driver knows. Returns at once. */

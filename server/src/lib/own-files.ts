@@ -23,6 +23,8 @@ export const ownFiles = {
   /** The pages of the API's documentation. */
   apiPages: join(root, "server/src/api/pages"),
   migrations: join(root, "server/src/store/migrations"),
+  /** Programs of the process driver in Python. */
+  zygoteScripts: join(root, "server/src/drivers/process/scripts"),
   /** The runtime of cortex apps. */
   pythonRuntime: join(root, pythonRuntime),
 } as const;

@@ -19,11 +19,13 @@ export type HolderOptions = {
   readonly runtimeDir: string;
   readonly sandbox: Sandbox;
   readonly specs: readonly ReplicaSpec[];
+  /** Makes a zygote first; null: none. */
+  readonly zygote: ReplicaSpec | null;
 };
 
 /** JSON has no maps. */
 const revive = (name: string, value: unknown): unknown => (name === "egress" ? new Map() : value);
-const { specs, ...folders } = JSON.parse(process.argv[2] ?? "", revive) as HolderOptions;
+const { specs, zygote, ...folders } = JSON.parse(process.argv[2] ?? "", revive) as HolderOptions;
 const driver = new ProcessDriver({
   ...folders,
   disk: diskWatch(folders.dataDir),
@@ -39,4 +41,5 @@ await driver.open({
     return Promise.resolve();
   },
 });
+if (zygote !== null) await driver.zygotes.prepare(zygote, new AbortController().signal);
 for (const spec of specs) await driver.start(spec, new AbortController().signal);

@@ -131,6 +131,7 @@ export type FakeDriverOptions = {
 
 /** Several platform processes may open and close it, one after the other. */
 export class FakeDriver implements Driver {
+  readonly zygotes = null;
   readonly name = "fake" as const;
   readonly isShared = true;
   readonly installationId = "fake";

@@ -76,6 +76,7 @@ const rulesEveryMs = 10_000;
 /** The Docker driver. `driver.ts` documents the methods. */
 export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   readonly name = "docker";
+  readonly zygotes = null;
   readonly isShared = true;
   readonly capabilities: Capabilities;
   readonly #options: DockerDriverOptions;

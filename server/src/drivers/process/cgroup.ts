@@ -169,7 +169,7 @@ export function enterLines(group: Cgroup): string {
  * version 2 has only `cgroup.procs`, with which the move takes some 10 ms. In version 2 all
  * controllers have one folder, so the set has each file only once.
  */
-function filesOf(group: Cgroup): string[] {
+export function filesOf(group: Cgroup): string[] {
   const files = group.map(({ folder, version }) =>
     join(folder, version === 1 ? "tasks" : "cgroup.procs"),
   );

@@ -27,7 +27,9 @@ import { Loop } from "#lib/loop.ts";
 import type { Controller } from "./cgroup.ts";
 import { removeLeftGroups, type Cgroups } from "./cgroup-detect.ts";
 import type { DiskWriter } from "#drivers/disk/disk-watch.ts";
-import { launch, type Launched, type LaunchContext } from "./launch.ts";
+import type { ForkSource } from "./fork-launch.ts";
+import { launch, type Launched } from "./launch.ts";
+import type { LaunchContext } from "./replica-program.ts";
 import { PortPool } from "./port-pool.ts";
 import { ShellPool } from "./shell-pool.ts";
 import { isAlive, signal } from "./process-table.ts";
@@ -43,6 +45,7 @@ import { endLeftExecs, execInSandbox } from "./replica-exec.ts";
 import { loopback } from "./replica-listens.ts";
 import { ReplicaDriver, type ReplicaDriverOptions } from "#drivers/replica-driver.ts";
 import { lookEveryMs } from "./replica-looks.ts";
+import { ProcessZygotes } from "./process-zygotes.ts";
 import { ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
 import { egressOf, ownNetwork, type Sandbox } from "./sandbox.ts";
@@ -74,6 +77,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   readonly #ports = new PortPool();
   readonly #lookLoop: Loop;
   readonly #networkLoop: Loop;
+  readonly zygotes: ProcessZygotes;
   #sink: ReplicaSink | null = null;
 
   constructor(options: ProcessDriverOptions) {
@@ -100,6 +104,14 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       storagePaths: options.sandbox.kind === "namespaces",
       containerRuntimes: null,
     };
+    this.zygotes = new ProcessZygotes({
+      sandbox,
+      zygotesDir: join(dataDir, "zygotes"),
+      context: () => this.#launchContext(),
+      disk: options.disk,
+      clock,
+      log,
+    });
     this.#lookLoop = new Loop({
       name: "process driver",
       intervalMs: lookEveryMs,
@@ -107,6 +119,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       log,
       turn: () => {
         for (const replica of this.replicas.values()) replica.look();
+        this.zygotes.look();
         this.#shells.dropStale();
         return Promise.resolve();
       },
@@ -129,7 +142,11 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     await mkdir(join(dataDir, "sandbox"), { recursive: true });
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
     await endLeftExecs((replicaId) => this.replicas.has(replicaId), this.#options.clock);
-    removeLeftGroups(this.#cgroups, (name) => this.replicas.has(name as ReplicaId));
+    await this.zygotes.open((id) => this.#forksOf(id).length > 0);
+    removeLeftGroups(
+      this.#cgroups,
+      (name) => this.replicas.has(name as ReplicaId) || this.zygotes.isZygote(name),
+    );
     this.#lookLoop.start();
     this.#networkLoop.start();
   }
@@ -153,6 +170,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     await this.#networkLoop.stop();
     await this.starts.settled();
     await this.execs.close();
+    await this.zygotes.close((id) => this.#forksOf(id).length > 0);
     await Promise.all([...this.replicas.values()].map((replica) => replica.close()));
     await this.#shells.close();
     const network = this.#network;
@@ -163,14 +181,25 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
 
   async #keepFirewall(): Promise<void> {
     const network = this.#network;
-    const isUsed = this.running.length > 0 || !this.#shells.isEmpty;
+    const isUsed = this.running.length > 0 || !this.#shells.isEmpty || this.zygotes.hasNetwork;
     // `keepFirewall` returns false when it had to restore the rules.
     if (network === null || !isUsed || (await keepFirewall(network))) return;
     this.#options.log.warn("restored missing firewall rules of the replicas' networks");
   }
 
   #launchContext() {
-    return { ...this.#options, socketsDir: join(this.#options.dataDir, "sockets") };
+    return {
+      ...this.#options,
+      socketsDir: join(this.#options.dataDir, "sockets"),
+      ports: this.#ports,
+      shells: this.#shells,
+      cgroups: this.#cgroups,
+    };
+  }
+
+  /** The running replicas that were forked from this zygote. */
+  #forksOf(zygoteId: ReplicaId): ReplicaProcess[] {
+    return this.running.filter(({ record }) => record.zygoteId === zygoteId);
   }
 
   #hasController(controller: Controller): boolean {
@@ -190,26 +219,43 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       replicaIdForm.test(spec.replicaId),
       "a replica id has small letters, digits and hyphens",
     );
-    signal.throwIfAborted();
-    const launched = await launch(spec, {
-      ...this.#launchContext(),
-      claim,
-      ports: this.#ports,
-      shells: this.#shells,
-      cgroups: this.#cgroups,
-      signal,
-    }).catch((error: unknown) => {
-      if (signal.aborted || error instanceof StartRefused) throw error;
-      // When the machine has an error (a full disk, a copy that timed out), the app's owner sees
-      // only the error's code.
-      const code = (error as NodeJS.ErrnoException).code ?? "unknown";
-      throw new StartRefused(
-        `The replica's folder could not be created on the machine that runs it (${code}).`,
-        {
-          cause: error,
-        },
+    const source = this.zygotes.sourceFor(spec);
+    if (source === null) return await this.#startFrom(null, spec, { claim, signal });
+    try {
+      await this.#startFrom(source, spec, { claim, signal });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const { replicaId } = spec;
+      this.#options.log.warn(
+        { err: error, replicaId },
+        "could not start a replica from its zygote",
       );
-    });
+      this.zygotes.end(source.id);
+      await this.#startFrom(null, spec, { claim, signal });
+    }
+  }
+
+  /** Starts a replica from the zygote, or with an import of its own when that is null. */
+  async #startFrom(
+    source: ForkSource | null,
+    spec: ReplicaSpec,
+    { claim, signal }: { readonly claim: CardClaim; readonly signal: AbortSignal },
+  ): Promise<void> {
+    signal.throwIfAborted();
+    const launched = await launch(spec, { ...this.#launchContext(), claim, signal }, source).catch(
+      (error: unknown) => {
+        if (signal.aborted || error instanceof StartRefused) throw error;
+        // When the machine has an error (a full disk, a copy that timed out), the app's owner sees
+        // only the error's code.
+        const code = (error as NodeJS.ErrnoException).code ?? "unknown";
+        throw new StartRefused(
+          `The replica's folder could not be created on the machine that runs it (${code}).`,
+          {
+            cause: error,
+          },
+        );
+      },
+    );
     const replica = this.#replicaOf(launched);
     this.replicas.set(spec.replicaId, replica);
     // Until this function ends, an abort kills the replica.
@@ -233,10 +279,11 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     command: ExecCommand,
   ): Promise<RunningExec> {
     const { sandbox, clock } = this.#options;
-    const { replicaId, cgroup = [] } = record;
+    const { replicaId, cgroup = [], zygoteId } = record;
+    const isForked = zygoteId !== undefined;
     if (pid === null) throw new ExecRefused(replicaNotRunning);
     return await Promise.resolve(
-      execInSandbox({ replicaId, pid, cgroup, sandbox, clock }, command),
+      execInSandbox({ replicaId, pid, cgroup, sandbox, clock, isForked }, command),
     );
   }
 

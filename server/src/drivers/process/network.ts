@@ -93,13 +93,8 @@ export function networkSetup(
   const onHost = `nsenter --net=${host}`;
   const orEnd = `|| exit ${at.exitCode}`;
   return `ip -batch - <<'END' ${orEnd}
-link set lo up
 link add eth0 type veth peer name ${link} netns ${host}
-addr add ${address}/32 dev eth0
-link set eth0 up
-route add ${hostAddress} dev eth0 scope link
-route add default via ${hostAddress} dev eth0
-END
+${linkLines(address)}END
 { echo 1 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6; echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start; } 2>/dev/null
 ${onHost} ip -batch - <<'END' ${orEnd}
 addr add ${hostAddress}/32 dev ${link}
@@ -109,6 +104,16 @@ END
 ${onHost} sh -c 'echo 1 >/proc/sys/net/ipv4/conf/${link}/route_localnet' ${orEnd}
 ${onHost} nft list table inet ${firewallTableOf(network)} >/dev/null 2>&1 || ${onHost} nft -f - <<'END' ${orEnd}
 ${firewallRules(network)}END
+`;
+}
+
+/** Lines of `ip -batch` that set up the app's end of a cable in its network namespace. */
+export function linkLines(address: string): string {
+  return `link set lo up
+addr add ${address}/32 dev eth0
+link set eth0 up
+route add ${hostAddress} dev eth0 scope link
+route add default via ${hostAddress} dev eth0
 `;
 }
 

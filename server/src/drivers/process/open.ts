@@ -14,7 +14,7 @@ import { detectCgroups, releaseCgroups } from "./cgroup-detect.ts";
 import { detectSandbox } from "./detect-sandbox.ts";
 import { ProcessDriver } from "./driver.ts";
 import type { NetworkWish } from "./network-machine.ts";
-import { ownerOf } from "./launch.ts";
+import { ownerOf } from "./replica-program.ts";
 import { PythonFinder } from "./python-find.ts";
 import { ownNetwork, type Sandbox } from "./sandbox.ts";
 

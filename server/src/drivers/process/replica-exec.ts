@@ -23,6 +23,8 @@ export type ExecScope = {
   readonly cgroup: Cgroup;
   readonly sandbox: Sandbox;
   readonly clock: Clock;
+  /** Whether the replica was forked from a zygote. */
+  readonly isForked: boolean;
 };
 
 /** The program of util-linux that gives a command a terminal. */
@@ -44,7 +46,8 @@ export function execInSandbox(scope: ExecScope, exec: ExecCommand): RunningExec 
       `A command would run with all rights of the platform: ${why}. Use the docker driver.`,
     );
   }
-  if (!hasEntry({ pid, entry: replicaId }))
+  // The root of a forked replica's first process is the app's view, which does not show the entry.
+  if (!scope.isForked && !hasEntry({ pid, entry: replicaId }))
     throw new ExecRefused(
       "The replica was started by an older version of the platform. Restart the app: slipway apps restart.",
     );

@@ -55,6 +55,9 @@ export function replicaPaths(dir: string) {
     /** The app's own files: a copy, or the changes in an overlay. */
     code: at("code"),
     overlayWork: at("work"),
+    /** For the overlays of a replica that was started from a zygote. */
+    homeWork: at("work-home"),
+    temporaryWork: at("work-tmp"),
   } as const;
 }
 
@@ -64,8 +67,10 @@ export function writtenFolders({
   temporary,
   code,
   overlayWork,
+  homeWork,
+  temporaryWork,
 }: ReplicaPaths): readonly string[] {
-  return [home, temporary, code, overlayWork];
+  return [home, temporary, code, overlayWork, homeWork, temporaryWork];
 }
 
 /** The platform's record of a replica, written before the spawn. */
@@ -116,6 +121,8 @@ export type ReplicaRecord = Pick<
   readonly startedBootMs?: number;
   /** The replica's claim in a pool. Absent in records of older versions. */
   readonly claim?: CardClaim;
+  /** The id of the zygote that the replica was started from; absent: it has imported the app. */
+  readonly zygoteId?: ReplicaId;
 };
 
 /**

@@ -104,7 +104,6 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     ...context.systemFolders.map((path) => readOnly(path, at, context)),
     ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
   ];
-  const hasQueues = context.mounts.some(({ at }) => at === "/dev/mqueue");
   const ownQueues = line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec");
   return [
     // The root also has the file of `writeEntry` with the variables of a replica: up to 2 MB, and
@@ -119,12 +118,17 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     readOnly("/sys", root, context),
     bind("/dev", `${root}/dev`).text,
     // All projects would share the machine's own message queues.
-    ...(hasQueues ? [ownQueues] : []),
+    ...(hasQueues(context) ? [ownQueues] : []),
     // The second table mounts the program's own shared memory over this.
     line("tmpfs", `${root}/dev/shm`, "tmpfs", "size=4k,nosuid,nodev"),
     line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
     proc(root),
   ].join("");
+}
+
+/** Whether programs have message queues, which are of their own then. */
+export function hasQueues({ mounts }: Pick<SandboxContext, "mounts">): boolean {
+  return mounts.some(({ at }) => at === "/dev/mqueue");
 }
 
 /** The second table: the mounts of this program alone. */

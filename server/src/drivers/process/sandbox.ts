@@ -50,6 +50,8 @@ export type Around = {
   readonly ready: string;
   /** Words before the program, such as `nice`. */
   readonly words: string;
+  /** Absent: the words that take the program's privileges (see `dropWords`). */
+  readonly drop?: string;
   /** Redirections of the program's descriptors. */
   readonly redirections: string;
   /** Lines that run when the program has ended. */
@@ -186,12 +188,23 @@ export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): 
  * that is no error of the sandbox.
  */
 function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): string {
-  const inside = shellQuoted(insideScript(namesOf(run)));
-  const enter = `exec ${dropWords(sandbox, run)}sh -c ${inside} sh ${shellQuoted(run.cwd)} "$@"`;
-  const limitLines = shellQuoted(`umask 022\n${processLimit}${limits}`);
   const file = shellQuoted(entryPath(entry));
-  const text = `{ printf %s ${limitLines} && export -p && printf '%s\\n' ${shellQuoted(enter)}; }`;
+  const text = `{ printf %s ${shellQuoted(entryLimits)} && export -p && printf '%s\\n' ${shellQuoted(entryCommand(sandbox, run))}; }`;
   return `umask 077\n${text} 2>&- >${file} || : >${file}\numask 022\n`;
+}
+
+/** The whole text of the file that `writeEntry` writes, for who writes it without a shell. */
+export function entryText(sandbox: Namespaces, run: SandboxedRun): string {
+  const exports = Object.entries(carriedOf(run)).map(
+    ([name, value]) => `export ${name}=${shellQuoted(value)}\n`,
+  );
+  return `${entryLimits}${exports.join("")}${entryCommand(sandbox, run)}\n`;
+}
+
+/** The line that starts a further program in a sandbox, with the words of the script after it. */
+function entryCommand(sandbox: Namespaces, run: SandboxedRun): string {
+  const inside = shellQuoted(insideScript(namesOf(run)));
+  return `exec ${dropWords(sandbox, run)}sh -c ${inside} sh ${shellQuoted(run.cwd)} "$@"`;
 }
 
 /**
@@ -226,7 +239,8 @@ export function hasEntry({ pid, entry }: EntryRef): boolean {
   );
 }
 
-function entryPath(entry: string): string {
+/** Where the file of `writeEntry` is, as seen from the root of the sandbox. */
+export function entryPath(entry: string): string {
   return `/enter-${entry}`;
 }
 
@@ -246,7 +260,7 @@ function startScript(
   run: SandboxedRun,
   around: Omit<Around, "before" | "entry">,
 ): string {
-  const inside = `sh -c ${shellQuoted(insideScript(namesOf(run)))} sh "$@"`;
+  const inside = `/bin/sh -c ${shellQuoted(insideScript(namesOf(run)))} sh "$@"`;
   // Runs the program in the foreground, so that the program keeps the default of every signal, and
   // the shell outlives the program to report its exit.
   const start = (drop: string): string =>
@@ -262,7 +276,7 @@ function startScript(
     return `printf %s ${shellQuoted(text)} >${shellQuoted(file)} && `;
   });
   const mount = `${account.join("")}${mountAll(view, views.viewTable(view, sandbox))}`;
-  return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(dropWords(sandbox, run))}`;
+  return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(around.drop ?? dropWords(sandbox, run))}`;
 }
 
 /** Words to put before a program, so that it sees only the view and has no special rights. */
@@ -342,6 +356,9 @@ const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>&- || ulimit -n "$(ulim
  * remains. Standard error is closed, since there is no /dev/null when a sandbox is entered again.
  */
 const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} || :; } 2>&-\n`;
+
+/** Further programs of a sandbox get the same limits as its first one. */
+const entryLimits = `umask 022\n${processLimit}${limits}`;
 
 /**
  * The script that runs without privileges. It restores the program's variables, which were passed

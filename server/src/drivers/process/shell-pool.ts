@@ -13,6 +13,8 @@ import { isRouted, type NetworkAddress } from "./network.ts";
 import { baseScript, ownNetwork, sandboxShell, type Sandbox } from "./sandbox.ts";
 import type { SandboxBase } from "./sandbox-view.ts";
 import type { DriverParts } from "#drivers/opened-driver.ts";
+import type { Clock } from "#lib/clock.ts";
+import { ReadyPool } from "./ready-pool.ts";
 
 /** A shell that waits for the script of one replica (see `runScript`). */
 export type Shell = {
@@ -26,14 +28,6 @@ export type ShellPoolOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly base: SandboxBase;
 };
 
-/**
- * As many shells are prepared as were taken lately, within these bounds. When more replicas start
- * at once than there are shells, each of the others waits for a new shell.
- */
-const readyMin = 2;
-const readyMax = 10;
-/** How long to wait after a start: preparing shells would compete with the app that starts. */
-const refillPauseMs = 1000;
 /** How long the preparation of one shell may take. */
 const prepareTimeoutMs = 10_000;
 /** How long a shell may take to end by itself, before it is killed. */
@@ -41,27 +35,31 @@ const endWaitMs = 5_000;
 /** How much of a shell's error output is logged. */
 const complaintCharactersMax = 500;
 
-/** Prepares shells only after the first start, so that a platform without apps has none. */
+/** Hands out shells; see `ReadyPool` for how many are prepared. */
 export class ShellPool {
   readonly base: SandboxBase;
   readonly #options: ShellPoolOptions;
-  #ready: Shell[] = [];
+  readonly #pool: ReadyPool<Shell>;
   /** The state of the machine's mounts and /etc when the ready shells were made. */
   #machine = "";
-  /** How many shells were taken since the last refill began. */
-  #takenCount = 0;
-  #isClosed = false;
-  #refilling: Promise<void> | null = null;
-  #cancelRefill: (() => void) | undefined;
 
   constructor(options: ShellPoolOptions) {
+    const { clock, log, base } = options;
     this.#options = options;
-    this.base = options.base;
+    this.base = base;
+    this.#pool = new ReadyPool({
+      clock,
+      log,
+      make: () => this.#prepare(),
+      isUsable: isReady,
+      end: (shell) => this.end(shell),
+      failureText: "a sandbox could not be prepared; starts of replicas make their own",
+    });
   }
 
   /** True when no shell is ready. */
   get isEmpty(): boolean {
-    return this.#ready.length === 0;
+    return this.#pool.isEmpty;
   }
 
   /**
@@ -70,23 +68,9 @@ export class ShellPool {
    * started.
    */
   take(errorsTo: string): Shell {
-    this.#takenCount++;
-    this.#cancelRefill?.();
-    this.#cancelRefill = this.#options.clock.after(refillPauseMs, () => {
-      this.#refilling ??= this.#refill().finally(() => {
-        this.#refilling = null;
-      });
-    });
     this.dropStale();
-    // Only a ready shell has a route that another program may have removed.
-    const routes = this.isEmpty ? "" : readFileSync("/proc/net/route", "utf8");
-    for (;;) {
-      const ready = this.#ready.shift();
-      if (ready === undefined) break;
-      const isReachable = ready.address === null || isRouted(ready.address, routes);
-      if (isRunning(ready) && isReachable) return ready;
-      void this.end(ready);
-    }
+    const ready = this.#pool.take();
+    if (ready !== null) return ready;
     const { shell, script } = this.#spawn("ignore");
     shell.child.stdin.write(`exec 2>>${shellQuoted(errorsTo)}\n${script}`);
     return shell;
@@ -97,30 +81,17 @@ export class ShellPool {
    * Their old mounts would keep disks in use.
    */
   dropStale(): void {
-    if (this.isEmpty || this.#machine === this.#machineNow()) return;
-    for (const shell of this.#ready.splice(0)) void this.end(shell);
+    if (!this.isEmpty && this.#machine !== this.#machineNow()) this.#pool.drop();
   }
 
   /** Ends the ready shells. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    this.#cancelRefill?.();
-    await this.#refilling;
-    await Promise.all(this.#ready.splice(0).map((shell) => this.end(shell)));
+    await this.#pool.close();
   }
 
-  /**
-   * Ends a shell: one without a script ends by itself, any other is killed after `endWaitMs`.
-   * Resolves when it has ended.
-   */
+  /** Ends a shell; see `endShell`. */
   async end(shell: Shell): Promise<void> {
-    const { child } = shell;
-    child.stdin.end();
-    if (!isRunning(shell)) return;
-    child.ref();
-    const cancelKill = this.#options.clock.after(endWaitMs, () => child.kill("SIGKILL"));
-    await once(child, "exit");
-    cancelKill();
+    await endShell(shell, this.#options.clock);
   }
 
   #machineNow(): string {
@@ -166,44 +137,59 @@ export class ShellPool {
     return { shell, script: baseScript(sandbox, base, connected?.setup ?? null) };
   }
 
-  async #refill(): Promise<void> {
-    const { sandbox, log } = this.#options;
-    if (sandbox.kind === "none") return;
-    const wantedCount = Math.min(Math.max(this.#takenCount, readyMin), readyMax);
-    this.#takenCount = 0;
-    try {
-      while (this.#ready.length < wantedCount && !this.#isClosed) await this.#prepare();
-    } catch (error) {
-      log.warn(
-        { err: error },
-        "a sandbox could not be prepared; starts of replicas make their own",
-      );
-    }
-  }
-
-  /** Prepares one shell, and adds it to the ready ones unless the machine has changed meanwhile. */
-  async #prepare(): Promise<void> {
+  /** Prepares one shell; null: the machine has changed meanwhile. */
+  async #prepare(): Promise<Shell | null> {
+    const { sandbox, clock } = this.#options;
+    if (sandbox.kind === "none") throw new Error("without a sandbox, shells are not prepared");
     const { shell, script } = this.#spawn("pipe");
     const machine = this.#machine;
-    const { child } = shell;
-    const ended = once(child, "exit");
-    const cancelTimeout = this.#options.clock.after(prepareTimeoutMs, () => child.kill("SIGKILL"));
-    child.stdin.write(`exec 2>&1\n${script}exec 2>/dev/null\necho ready\n`);
-    const firstOutput = await Promise.race([
-      once(child.stdout, "data").then(([data]) => String(data)),
-      ended.then(() => ""),
-    ]);
-    cancelTimeout();
-    child.stdout.destroy();
-    if (firstOutput !== "ready\n") {
-      await this.end(shell);
-      throw new Error(`setting it up failed: ${firstOutput.slice(0, complaintCharactersMax)}`);
-    }
-    if (machine === this.#machine) this.#ready.push(shell);
-    else void this.end(shell);
+    await untilReady(shell, `exec 2>&1\n${script}exec 2>/dev/null\necho ready\n`, clock);
+    if (machine === this.#machine) return shell;
+    void this.end(shell);
+    return null;
   }
 }
 
-function isRunning({ child }: Shell): boolean {
+/**
+ * Writes `input` to a process that was spawned with a pipe for its output, and waits until it
+ * prints that it is ready. Rejects with what it printed instead; then it has ended.
+ */
+export async function untilReady(shell: Shell, input: string, clock: Clock): Promise<void> {
+  const { child } = shell;
+  const ended = once(child, "exit");
+  const cancelTimeout = clock.after(prepareTimeoutMs, () => child.kill("SIGKILL"));
+  child.stdin.write(input);
+  const firstOutput = await Promise.race([
+    once(child.stdout, "data").then(([data]) => String(data)),
+    ended.then(() => ""),
+  ]);
+  cancelTimeout();
+  child.stdout.destroy();
+  if (firstOutput === "ready\n") return;
+  await endShell(shell, clock);
+  throw new Error(`setting it up failed: ${firstOutput.slice(0, complaintCharactersMax)}`);
+}
+
+/**
+ * Ends a process that waits for input: it ends by itself when there is none, or is killed after
+ * `endWaitMs`. Resolves when it has ended.
+ */
+export async function endShell({ child }: Shell, clock: Clock): Promise<void> {
+  child.stdin.end();
+  if (!isRunning(child)) return;
+  child.ref();
+  const cancelKill = clock.after(endWaitMs, () => child.kill("SIGKILL"));
+  await once(child, "exit");
+  cancelKill();
+}
+
+/** Whether a prepared process still runs, and its network has the route that it was given. */
+export function isReady({ child, address }: Shell): boolean {
+  // Another program of the machine may have removed the route.
+  const hasRoute = address === null || isRouted(address, readFileSync("/proc/net/route", "utf8"));
+  return isRunning(child) && hasRoute;
+}
+
+function isRunning(child: ChildProcess): boolean {
   return child.exitCode === null && child.signalCode === null;
 }

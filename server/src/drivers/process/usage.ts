@@ -46,6 +46,11 @@ function trafficOf(text: string): NonNullable<ReplicaUsage["network"]> {
   return { receivedBytes: sumOf(1), sentBytes: sumOf(9) };
 }
 
+/** The memory of one process, in bytes, without its descendants; null when it is gone. */
+export function memoryOf(pid: number): number | null {
+  return processUsage(pid)?.memoryBytes ?? null;
+}
+
 /** The usage of one process; null when it is gone. */
 function processUsage(pid: number): ReplicaUsage | null {
   const text = readText(`/proc/${pid}/stat`);
