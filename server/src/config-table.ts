@@ -345,6 +345,9 @@ export const settingTable = {
   SLIPWAY_REPLICA_PENDING_SECONDS: integer("600", 10, 86400).about(
     "How long a replica may wait for a machine or for its image before its start is abandoned. The time that its app has for becoming ready begins after that.",
   ),
+  SLIPWAY_ZYGOTE_MEMORY_PERCENT: integer("0", 0, 50).about(
+    "Share of the machine's memory for zygotes: processes that have imported a cortex app, from which its replicas start in milliseconds. The apps that were used last keep theirs. 0: each replica imports its app. Needs the process driver, as root.",
+  ),
   SLIPWAY_LOG_LEVEL: choice("info", ["debug", "info", "warn", "error", "silent"]).about(
     "Minimum severity of messages in the platform's own log.",
   ),

@@ -145,6 +145,7 @@ export function readConfig(environment: Environment) {
     holdSeconds: integer("SLIPWAY_HOLD_SECONDS"),
     replicaExitSeconds: integer("SLIPWAY_REPLICA_EXIT_SECONDS"),
     replicaPendingSeconds: integer("SLIPWAY_REPLICA_PENDING_SECONDS"),
+    zygoteMemoryPercent: integer("SLIPWAY_ZYGOTE_MEMORY_PERCENT"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
     logFormat:
       parseChoice<"auto" | "text" | "json">("SLIPWAY_LOG_FORMAT", text("SLIPWAY_LOG_FORMAT")) ??

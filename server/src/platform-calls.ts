@@ -1,5 +1,6 @@
 // Connects the parts that handle calls and depend on each other: proxy, scheduler, runs. Does not
 // listen yet.
+import { totalmem } from "node:os";
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { Authenticator } from "#accounts/authenticator.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
@@ -47,6 +48,7 @@ type Parts = Foundation &
 type SchedulerSettings = {
   readonly replicaExitSeconds: number;
   readonly replicaPendingSeconds: number;
+  readonly zygoteMemoryPercent: number;
   readonly paths: { readonly endsFile: string };
 };
 
@@ -108,7 +110,7 @@ export async function openCalls(settings: CallSettings, parts: Parts) {
 
 /** Creates the scheduler, which does nothing until it is started. */
 function createScheduler(
-  { replicaExitSeconds, replicaPendingSeconds, paths }: SchedulerSettings,
+  { replicaExitSeconds, replicaPendingSeconds, zygoteMemoryPercent, paths }: SchedulerSettings,
   parts: Parts & { readonly proxy: Proxy; readonly view: ReplicaView },
 ): Scheduler {
   const { db, clock, log, driver, routes, lines, environmentOf, allowance, proxy, view } = parts;
@@ -122,6 +124,7 @@ function createScheduler(
     lines,
     exitMs: replicaExitSeconds * 1000,
     pendingMs: replicaPendingSeconds * 1000,
+    zygoteBytes: Math.floor((totalmem() * zygoteMemoryPercent) / 100),
     endsFile: paths.endsFile,
     demand: proxy.apps,
     occupancy: proxy.apps,

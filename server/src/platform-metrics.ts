@@ -36,7 +36,7 @@ export type MeasuredParts = {
   readonly records: CallRecords;
   readonly webhooks: Webhooks;
   readonly disk: SharedDisk;
-  readonly driver: Pick<Driver, "outage" | "pools">;
+  readonly driver: Pick<Driver, "outage" | "pools" | "zygotes">;
   readonly replicaUses: () => Promise<ReplicaUses>;
   readonly counts: DatabaseCounts;
   readonly health: Health;
@@ -221,6 +221,17 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
 }
 
 function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
+  metrics.gauge(
+    "slipway_zygotes",
+    "Processes that have imported an app and wait to be forked.",
+    () => driver.zygotes?.list().length ?? 0,
+  );
+  metrics.gauge(
+    "slipway_zygote_memory_bytes",
+    "Memory that zygotes hold, with what their replicas share.",
+    () =>
+      (driver.zygotes?.list() ?? []).reduce((sum, { memoryBytes }) => sum + (memoryBytes ?? 0), 0),
+  );
   metrics.gauge(
     "slipway_gpus",
     "GPUs by pool, compute type and state; lost: one that does not answer.",

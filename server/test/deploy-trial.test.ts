@@ -65,6 +65,7 @@ async function open(t: TestContext) {
     clock: systemClock,
     driver,
     pendingMs: 600_000,
+    zygoteBytes: 0,
     rows,
     routes,
     view,

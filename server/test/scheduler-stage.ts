@@ -135,6 +135,7 @@ export class Stage {
     const scheduler = new Scheduler({
       driver,
       instanceId,
+      zygoteBytes: 0,
       pendingMs: this.pendingMs,
       rows: new ReplicaStore(db),
       routes,

@@ -2,7 +2,7 @@
 // the driver their release and environment, and clears up after a failed start. The scheduler
 // decides how many replicas there should be.
 import { randomUUID } from "node:crypto";
-import { StartRefused, type Driver } from "#drivers/driver.ts";
+import { StartRefused, type Driver, type ReplicaSpec } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
 import type { PoolClaim, PoolRequest } from "#drivers/pools/pool.ts";
 import { must } from "#lib/assert.ts";
@@ -94,6 +94,19 @@ export class ReplicaStarter {
       onChange(replica.appId);
     });
     return replica;
+  }
+
+  /** What the driver would get for the start of a replica with an id of its own, without cards. */
+  async specOf({
+    appId,
+    releaseId,
+  }: Pick<ReplicaRelease, "appId" | "releaseId">): Promise<ReplicaSpec> {
+    const [stored, environment] = await Promise.all([
+      this.#release(releaseId),
+      this.#parts.environmentOf(appId),
+    ]);
+    const replicaId = newReplicaId(stored.settings.name);
+    return replicaSpec(stored, { replicaId, compute: "CPU", environment });
   }
 
   /** Waits at most `waitMs` for starts that the driver has not answered, then abandons them. */

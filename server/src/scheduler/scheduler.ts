@@ -25,12 +25,15 @@ import type { ReleaseService } from "./served-releases.ts";
 import { Trials } from "./trials.ts";
 import { UsageSampler } from "./usage-sampler.ts";
 import { measureEveryMs, Utilization } from "./utilization.ts";
+import { ZygoteKeeper } from "./zygote-keeper.ts";
 
 export type SchedulerParts = ReplicaParts & {
   readonly demand: DemandSource;
   readonly view: ReplicaView;
   /** Limits of projects, and stops of apps. */
   readonly allowance: Allowance;
+  /** The memory of all zygotes together, in bytes; 0: there are none. */
+  readonly zygoteBytes: number;
 };
 
 /** How often all apps have a turn, for cooldowns and drains; urgent turns come by nudges. */
@@ -66,6 +69,7 @@ export class Scheduler implements TrialStarter {
   readonly #reconciler: AppReconciler;
   readonly #status: AppStatus;
   readonly #scaling: ScalingKeeper;
+  readonly #zygotes: ZygoteKeeper;
   readonly #loops: readonly Loop[];
   readonly #unlisten: (() => void)[] = [];
 
@@ -107,6 +111,18 @@ export class Scheduler implements TrialStarter {
     });
     this.#status = new AppStatus({ states, fleet, routes, demand, view, clock });
     this.#scaling = new ScalingKeeper({ states, rows, clock });
+    this.#zygotes = new ZygoteKeeper({
+      driver,
+      fleet,
+      routes,
+      demand,
+      starter,
+      sampler,
+      lines,
+      budgetBytes: parts.zygoteBytes,
+      clock,
+      log,
+    });
     this.counters = counters;
     this.sampler = sampler;
     this.#parts = parts;
@@ -139,6 +155,7 @@ export class Scheduler implements TrialStarter {
       allowance.onChange((projectId) => this.#nudgeProject(projectId)),
     );
     for (const loop of this.#loops) loop.start();
+    this.#zygotes.start();
   }
 
   /**
@@ -148,7 +165,7 @@ export class Scheduler implements TrialStarter {
   async stop(): Promise<void> {
     this.#turns.end();
     for (const unlisten of this.#unlisten.splice(0)) unlisten();
-    await Promise.all(this.#loops.map((loop) => loop.stop()));
+    await Promise.all([...this.#loops.map((loop) => loop.stop()), this.#zygotes.stop()]);
     await this.#saveLast();
     this.#trials.stop();
     await this.#replicas.stop(stopWaitMs);
