@@ -102,9 +102,13 @@ function spawnHolder(
   specs: readonly ReplicaSpec[],
 ): ReturnType<typeof spawn> {
   const holder = join(import.meta.dirname, "support/driver-holder.ts");
-  return spawn(process.execPath, [holder, JSON.stringify({ ...fixture.places(), specs, zygote: null })], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  return spawn(
+    process.execPath,
+    [holder, JSON.stringify({ ...fixture.places(), specs, zygote: null })],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
 }
 
 async function killWhileStarting(

@@ -24,7 +24,8 @@ export const rules: readonly Rule[] = [
     "drivers/disk": /^(app-storage|docker-app-storage|volumes-platform)/,
     "drivers/docker": /^(docker-|drivers-docker|egress|hostile-container|driver-choice)/,
     "drivers/pools": /^(gpus|hardware)/,
-    "drivers/process": /^(drivers-process|hostile-app|egress|prepared-sandboxes|faults-disk)/,
+    "drivers/process":
+      /^(drivers-process|hostile-app|egress|prepared-sandboxes|faults-disk|zygotes)/,
     lib: /^(stop|restart|faults-platform|faults-clock)/,
     logs: /^(log-sockets|logs-|run-reasons)/,
     metrics: /^(metrics|replica-use)/,
@@ -33,7 +34,7 @@ export const rules: readonly Rule[] = [
       /^(callers|web-apps|restart-|roll-outs|log-sockets|changes-under-load|faults-clients|guide-tls|tls-)/,
     pushes: /^(pushes|tag-deploys|git-hooks-api|shared-folder-pushes)/,
     runs: /^(async-|reclaimed-runs|run-reasons|runs-wait|file-runs)/,
-    scheduler: /^(scheduler|replica-|platforms-at-once|plans-|gpus|hardware|roll-outs|callers)/,
+    scheduler: /^(scheduler|replica-|platforms-at|plans-|gpus|hardware|roll-outs|callers|zygotes)/,
     store: /^(restart|upgrade-data-folder|database|embedded|faults-database|faults-disk|secrets-r)/,
     volumes: /^(volumes-platform|app-storage|docker-app-storage|storage-drivers)/,
     webhooks: /^(webhooks-|dashboard-webhooks)/,
@@ -68,7 +69,7 @@ export const rules: readonly Rule[] = [
   {
     changed: /^runtimes\/python\//,
     tests:
-      /^(examples|exec|file-runs|held-runs|web-apps|published-client|drivers-process|docker-r)/,
+      /^(examples|exec|file-runs|held-runs|web-apps|published-client|drivers-process|docker-r|zygotes)/,
   },
   { changed: /^runtimes\/python\//, tests: /^(hostile-app|interface|roll-outs|build-python)/ },
   { changed: /^examples\//, tests: /^(examples|docker-examples|guides-walk|published-client)/ },

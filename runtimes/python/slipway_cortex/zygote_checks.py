@@ -66,10 +66,11 @@ class Checks:
             return None
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             return "the device %s is open (descriptor %d), which all replicas would share: %s" % (path, fd, LATER)
-        if stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and flags & os.O_ACCMODE == os.O_RDONLY):
+        is_named = path.startswith("/")  # Namespaces look like regular files, and have no place in one.
+        if is_named and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and flags & os.O_ACCMODE == os.O_RDONLY)):
             self.files.append(OpenFile(fd, path, flags))
             return None
-        if stat.S_ISREG(mode):
+        if is_named and stat.S_ISREG(mode):
             return "the file %s is open for writing (descriptor %d), in which replicas would overwrite each other: %s" % (path, fd, LATER)
         kind = path.partition(":")[2].strip("[]") or path
         return "an open %s (descriptor %d) would be shared by all replicas; where it is an event loop's or a watcher's, make that later: %s" % (kind, fd, LATER)
