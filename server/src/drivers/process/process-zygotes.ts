@@ -53,6 +53,8 @@ export class ProcessZygotes implements Zygotes {
   readonly #ready = new Map<string, Held>();
   /** All zygotes whose processes may still run, by id. */
   readonly #all = new Map<ReplicaId, Zygote>();
+  /** Resolves for each zygote when its processes have ended and its folder is removed. */
+  readonly #removed = new Map<ReplicaId, Promise<void>>();
 
   constructor(options: ProcessZygotesOptions) {
     this.#options = options;
@@ -180,8 +182,10 @@ export class ProcessZygotes implements Zygotes {
     const zygotes = [...this.#all.values()];
     for (const zygote of zygotes) this.#drop(zygote);
     const unused = zygotes.filter(({ id }) => !isUsed(id));
-    await waitUpTo(this.#options.clock, endWaitMs, Promise.all(unused.map(({ gone }) => gone)));
+    const removals = Promise.all(unused.map(({ id }) => this.#removed.get(id)));
+    await waitUpTo(this.#options.clock, endWaitMs, removals);
     for (const zygote of unused) zygote.kill();
+    await waitUpTo(this.#options.clock, endWaitMs, removals);
     await Promise.all(zygotes.map((zygote) => zygote.close()));
     await this.#attachers.close();
   }
@@ -196,10 +200,14 @@ export class ProcessZygotes implements Zygotes {
       onFault: (error) => log.error({ err: error }, "could not look at a zygote"),
     });
     this.#all.set(zygote.id, zygote);
-    void zygote.gone
+    const removed = zygote.gone
       .then(() => zygote.remove())
       .catch((error: unknown) => log.error({ err: error }, "could not remove a zygote"))
-      .finally(() => this.#all.delete(zygote.id));
+      .finally(() => {
+        this.#all.delete(zygote.id);
+        this.#removed.delete(zygote.id);
+      });
+    this.#removed.set(zygote.id, removed);
     return zygote;
   }
 
