@@ -19,6 +19,7 @@ import {
   type RunId,
   uuidForm,
 } from "#lib/ids.ts";
+import { isObject } from "#lib/is-object.ts";
 import type { Page } from "#lib/page-token.ts";
 
 declare module "fastify" {
@@ -186,7 +187,7 @@ export function readBody(
   shape: { readonly fields: Fields; readonly required: readonly string[] },
   body: unknown,
 ): Record<string, Value> {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+  if (!isObject(body)) {
     const requiredText = shape.required.length === 0 ? "" : ` with ${shape.required.join(", ")}`;
     throw new Fault(
       "malformed",

@@ -3,6 +3,7 @@
 // the rest of the request is refused, never ignored.
 import { repeatedProject } from "@slipway/contract/older-clients.ts";
 import { refused } from "#apps/refusal.ts";
+import { isObject } from "#lib/is-object.ts";
 import type { Log } from "#lib/log.ts";
 
 type Values = Readonly<Record<string, unknown>>;
@@ -46,7 +47,7 @@ export function queryOnce(
  */
 export function bodyOnce(body: unknown, { projectId, known }: RepeatedParts): unknown {
   const mayRepeat = projectId !== undefined && !Object.hasOwn(known, repeatedProject);
-  if (!mayRepeat || !isMap(body) || !Object.hasOwn(body, repeatedProject)) return body;
+  if (!mayRepeat || !isObject(body) || !Object.hasOwn(body, repeatedProject)) return body;
   const { [repeatedProject]: bodyId, ...rest } = body;
   if (bodyId === projectId) return rest;
   throw refused({ field: repeatedProject, given: bodyId, allowed: `${projectId}, as in the path` });
@@ -87,7 +88,7 @@ function repeatedValue(
   body: unknown,
 ): string | undefined {
   if (name === repeatedProject) return projectId;
-  if (!isMap(body) || !Object.hasOwn(body, name)) return undefined;
+  if (!isObject(body) || !Object.hasOwn(body, name)) return undefined;
   const value = body[name];
   const isSimple =
     typeof value === "string" || typeof value === "number" || typeof value === "boolean";
@@ -96,7 +97,7 @@ function repeatedValue(
 
 /** Whether a parameter may be sent several times. */
 function isList(field: unknown): boolean {
-  return isMap(field) && field["kind"] === "list";
+  return isObject(field) && field["kind"] === "list";
 }
 
 /** The value of a parameter that was sent once, or several times with the same value. */
@@ -110,8 +111,4 @@ function singleValue(name: string, values: unknown): unknown {
     given: different,
     allowed: `${String(first)}, since the query also says so`,
   });
-}
-
-function isMap(body: unknown): body is Record<string, unknown> {
-  return typeof body === "object" && body !== null && !Array.isArray(body);
 }

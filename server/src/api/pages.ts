@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { codingWeights } from "#lib/coding-weights.ts";
 import { Fault } from "#lib/fault.ts";
 import { ownFiles } from "#lib/own-files.ts";
 import { DashboardFiles, typeOf, type DashboardFile } from "./dashboard-files.ts";
@@ -86,13 +87,12 @@ function answerWith(name: string): Answer {
 }
 
 function send(file: DashboardFile, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const accepted = request.headers["accept-encoding"]?.toString() ?? "";
+  const weights = codingWeights(request.headers["accept-encoding"]?.toString() ?? "");
   void reply.type(file.type).header("vary", "accept-encoding");
   for (const encoding of ["br", "gzip"] as const) {
     const content = file[encoding];
-    // The client accepts an encoding that it names, unless a quality of 0 follows the name.
-    const offered = new RegExp(`\\b${encoding}\\b(?!\\s*;\\s*q=0(?:\\.0*)?\\s*(?:,|$))`);
-    if (content !== undefined && offered.test(accepted))
+    // A client accepts an encoding that it names, unless it gives it the weight 0.
+    if (content !== undefined && (weights.get(encoding) ?? 0) > 0)
       return reply.header("content-encoding", encoding).send(content);
   }
   return reply.send(file.plain);

@@ -3,6 +3,7 @@
 import { allowedText, fieldSchema, numberForm, type Field } from "@slipway/contract/field.ts";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
+import { isObject } from "#lib/is-object.ts";
 import { Secret } from "#lib/secret.ts";
 import { readRepository, type GitHosts } from "./repository.ts";
 import { kindOf, refused, shown, suggestion } from "./refusal.ts";
@@ -86,11 +87,6 @@ export function withRepository<Request extends ChangeRequest>(
   const repository = readRepository(gitRepo, hosts);
   if (!repository.ok) throw new Fault("invalid", repository.reason);
   return { ...request, fields: { ...request.fields, gitRepo: repository.value.canonical } };
-}
-
-/** True for a JSON object. */
-export function isObject(body: unknown): body is Readonly<Record<string, unknown>> {
-  return typeof body === "object" && body !== null && !Array.isArray(body);
 }
 
 /** The fields whose value is not null. */

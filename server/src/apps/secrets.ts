@@ -4,6 +4,7 @@ import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
+import { isObject } from "#lib/is-object.ts";
 import type { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
@@ -42,7 +43,7 @@ export type Replaced = {
  * since it must not remove anything.
  */
 export function readSecretMap(body: unknown): SecretMap {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+  if (!isObject(body)) {
     throw new Fault(
       "malformed",
       `The body is ${kindOf(body)}, but must be a JSON object of names and values.`,

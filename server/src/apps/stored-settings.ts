@@ -5,6 +5,7 @@ import { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import * as contract from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
+import { isObject } from "#lib/is-object.ts";
 import { shown } from "./refusal.ts";
 import { withDefaults, type GivenSettings, type ReleaseSettings } from "./settings.ts";
 
@@ -128,6 +129,6 @@ function storedValue(field: (typeof appFields)[contract.SettingName]): z.ZodType
 
 /** Null counts as absent, as in a request. */
 function withoutNulls(stored: unknown): unknown {
-  if (typeof stored !== "object" || stored === null || Array.isArray(stored)) return stored;
+  if (!isObject(stored)) return stored;
   return Object.fromEntries(Object.entries(stored).filter(([, value]) => value !== null));
 }

@@ -5,6 +5,7 @@ import { parse } from "smol-toml";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
+import { isObject } from "#lib/is-object.ts";
 import { tomlProblem } from "#lib/operator-file.ts";
 import {
   readGroups,
@@ -227,14 +228,7 @@ class Reader {
   }
 
   #table(path: string, value: unknown): Table {
-    if (
-      typeof value === "object" &&
-      value !== null &&
-      !Array.isArray(value) &&
-      !(value instanceof Date)
-    ) {
-      return value as Table;
-    }
+    if (isObject(value) && !(value instanceof Date)) return value;
     throw refused({ field: `${path} in ${this.#file}`, given: value, allowed: "a table" });
   }
 

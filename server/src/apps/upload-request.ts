@@ -5,7 +5,8 @@ import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts
 import { appFields, type FieldName } from "@slipway/contract/app-fields.ts";
 import { uploadOnly } from "@slipway/contract/upload-fields.ts";
 import { Fault } from "#lib/fault.ts";
-import { isObject, readCreateRequest, withoutNulls, type CreateRequest } from "./create-request.ts";
+import { isObject } from "#lib/is-object.ts";
+import { readCreateRequest, withoutNulls, type CreateRequest } from "./create-request.ts";
 import { readFiles, type FileSettings } from "./file-settings.ts";
 import { kindOf, refused, shown } from "./refusal.ts";
 

@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { parse } from "smol-toml";
 import type { PythonProject } from "#drivers/builder.ts";
+import { isObject } from "#lib/is-object.ts";
 import { tomlProblem } from "#lib/operator-file.ts";
 import type { AppFiles } from "./app-files.ts";
 import type { Checked } from "./checked.ts";
@@ -160,9 +161,7 @@ function tableIn(text: string): Checked<Table> {
 
 /** The value if it is a table, else an empty table. */
 function tableOf(value: unknown): Table {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as Table)
-    : {};
+  return isObject(value) ? value : {};
 }
 
 /** The value if it is a list, else an empty list. */

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
+import { isObject } from "./is-object.ts";
 import { CannotStart } from "./cannot-start.ts";
 import { closestName } from "./closest-name.ts";
 
@@ -64,13 +65,8 @@ export function tomlProblem(error: unknown): { readonly at: string; readonly rea
  * `OperatorFileRefused`.
  */
 export function tableOf(where: string, value: unknown): Table {
-  const isTable =
-    typeof value === "object" &&
-    value !== null &&
-    !Array.isArray(value) &&
-    !(value instanceof Date);
-  if (!isTable) throw operatorFileRefused(where, value, "a table");
-  return value as Table;
+  if (!isObject(value) || value instanceof Date) throw operatorFileRefused(where, value, "a table");
+  return value;
 }
 
 /**

@@ -1,5 +1,6 @@
 // Decides which content codings an app may use for an answer that its caller does not receive
 // itself. Pure.
+import { codingWeights } from "#lib/coding-weights.ts";
 import { linesWithout, trimmed } from "./fields.ts";
 
 const field = /^accept-encoding:/i;
@@ -18,23 +19,9 @@ export function askingForIdentity(lines: string): string {
 /** True when the caller explicitly refuses an answer without a coding (RFC 9110, 12.5.3). */
 export function refusesIdentity(lines: string): boolean {
   const fieldLines = lines.split("\r\n").filter((line) => field.test(line));
-  const preferences = fieldLines.flatMap((line) =>
-    trimmed(line, line.indexOf(":") + 1, line.length).split(","),
-  );
-  const weights = new Map(
-    preferences.map((preference) => [codingOf(preference), weightOf(preference)]),
-  );
+  const values = fieldLines.map((line) => trimmed(line, line.indexOf(":") + 1, line.length));
+  const weights = codingWeights(values.join(","));
   // `identity` means no coding, and `*` all codings that are not named.
   const identityWeight = weights.get("identity") ?? weights.get("*");
   return identityWeight === 0;
-}
-
-function codingOf(preference: string): string {
-  return (preference.split(";")[0] ?? "").trim().toLowerCase();
-}
-
-/** The weight (`q`) of a preference; 0 refuses the coding, and without a weight it is 1. */
-function weightOf(preference: string): number {
-  const weight = /;\s*q\s*=\s*([0-9.]+)\s*$/i.exec(preference)?.[1];
-  return weight === undefined ? 1 : Number(weight);
 }

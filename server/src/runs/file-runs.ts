@@ -9,6 +9,7 @@ import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 import { newRunId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import { isObject } from "#lib/is-object.ts";
 import { digestOf, environmentText, textOfDigest } from "./file-environment.ts";
 import { fileRunBody, fileRunPath, type FileRunArguments } from "./file-run-entry.ts";
 import * as store from "./file-run-store.ts";
@@ -132,7 +133,7 @@ function requireObject(data: string): void {
   } catch (error) {
     throw new Fault("malformed", "data is not JSON.", { cause: error });
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  if (isObject(value)) return;
   throw new Fault(
     "invalid",
     "data must be a JSON object: its fields are the arguments of the function.",

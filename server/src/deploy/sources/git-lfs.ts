@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
 import { boundedText } from "#lib/bounded-text.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
+import { isObject } from "#lib/is-object.ts";
 import { OutwardAgents } from "#lib/outward-agents.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { makeNameLookup } from "#lib/outward-names.ts";
@@ -275,15 +276,15 @@ class LfsDownload {
  */
 function readBatch(answer: unknown): Map<string, Action | string> {
   const objects =
-    isTable(answer) && Array.isArray(answer["objects"]) ? (answer["objects"] as unknown[]) : [];
+    isObject(answer) && Array.isArray(answer["objects"]) ? (answer["objects"] as unknown[]) : [];
   const byOid = new Map<string, Action | string>();
   for (const object of objects) {
-    if (!isTable(object) || typeof object["oid"] !== "string") continue;
+    if (!isObject(object) || typeof object["oid"] !== "string") continue;
     // The compiler forgets that `oid` is text, since that was checked on `object`.
     const { oid, error, actions } = object;
-    const download = isTable(actions) ? actions["download"] : undefined;
-    if (isTable(error)) byOid.set(oid as string, `it has no such file (${Number(error["code"])})`);
-    else if (isTable(download) && typeof download["href"] === "string")
+    const download = isObject(actions) ? actions["download"] : undefined;
+    if (isObject(error)) byOid.set(oid as string, `it has no such file (${Number(error["code"])})`);
+    else if (isObject(download) && typeof download["href"] === "string")
       byOid.set(oid as string, {
         href: download["href"],
         headers: readHeaders(download["header"]),
@@ -294,7 +295,7 @@ function readBatch(answer: unknown): Map<string, Action | string> {
 
 /** The headers of an action that may be sent: short ones, of printable ASCII characters. */
 function readHeaders(headers: unknown): Record<string, string> {
-  const usable = Object.entries(isTable(headers) ? headers : {}).filter(
+  const usable = Object.entries(isObject(headers) ? headers : {}).filter(
     ([name, value]) =>
       /^[A-Za-z0-9-]{1,100}$/.test(name) &&
       !reservedHeaders.has(name.toLowerCase()) &&
@@ -303,10 +304,6 @@ function readHeaders(headers: unknown): Record<string, string> {
       /^[\x20-\x7e]*$/.test(value),
   );
   return Object.fromEntries(usable.slice(0, headersMax)) as Record<string, string>;
-}
-
-function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Replaces a pointer with its file, which keeps the mode of the file that had the pointer. */
