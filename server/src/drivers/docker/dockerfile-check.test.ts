@@ -130,6 +130,11 @@ const refusals = [
     what: /can grow so long/,
     text: `FROM a\nARG a=${"x".repeat(30_000)}\nRUN ${flag}${"$a".repeat(20)} true`,
   })),
+  {
+    what: /can grow so long/,
+    text: `FROM a AS s\nONBUILD LABEL b=${"$A".repeat(9)}\nENV A=${"x".repeat(40_000)}\nFROM s`,
+  },
+  { what: /can grow to over 1e15/, text: "FROM a\nONBUILD RUN x\n".repeat(4000) },
   // Each of these could hide an instruction after the last line of the here-document.
   ...[
     "RUN <<'LABEL \\'\nLABEL \\",
@@ -171,6 +176,7 @@ const allowed = [
   `FROM a\nENV A=${"x".repeat(90_000)}`,
   `FROM a\n${"ENV V=${TARGETARCH/a/b}\n".repeat(20)}`,
   `FROM a\nARG V=1.2.3\n${"ENV U=https://example.com/${TARGETOS/a/b}-${TARGETARCH/amd64/x86_64}-${V//./_}.tgz\n".repeat(10)}`,
+  "FROM a AS s\nONBUILD COPY $A ${B//a/b}\nFROM s\nRUN true\nFROM s",
   // Here-documents of usual forms, and `<<` with another meaning.
   "FROM a\nCOPY --chmod=755 <<-E <<'F' $HOME/${X}/\n\t$A ${B//a/b}\n\tE\n${C//a/b}\nF\nRUN true",
   `FROM a\nARG a=${"x".repeat(30_000)}\nCOPY <<'E' /x\n# ${"$a".repeat(20)}\nE`,

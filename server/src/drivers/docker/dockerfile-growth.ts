@@ -30,6 +30,11 @@ const ignoredForm = new RegExp(`^${blank}*(?:#|$)`);
 const instructionForm = new RegExp(`^${blank}*(?:ONBUILD${blank}+)*(\\w+)${blank}(.*)$`, "is");
 /** The flags at the beginning of what follows RUN, as far as they have no quotes or escapes. */
 const flagsForm = new RegExp(`^(?:--[^\\s\\u0085"'\\\\\`]*(?:${blank}+|$))*`);
+/** The beginning of an instruction for later stages, and of a stage. */
+const triggerForm = new RegExp(`^${blank}*ONBUILD${blank}`, "i");
+const stageForm = new RegExp(`^${blank}*FROM${blank}`, "i");
+/** The maximum of the characters that are read again because of ONBUILD. */
+const triggersMax = 1_000_000;
 /** The maximum number of here-documents in COPY and ADD: each takes a search for its end. */
 const hereDocumentsMax = 100;
 
@@ -108,7 +113,9 @@ function growthOfAll(lines: readonly string[], { continued, sign, given }: LineR
     characters += size;
     copied += size * size;
   };
-  for (const { text, next } of joined(lines, continued)) {
+  const instructions = withTriggers(joined(lines, continued));
+  if (instructions === null) return { characters: sizeMax, copied, unclear: null };
+  for (const { text, next } of instructions) {
     const [, word = "", rest = ""] = instructionForm.exec(text) ?? [];
     const documents =
       hereDocuments > hereDocumentsMax ? null : hereDocumentsOf({ word, rest, lines, next });
@@ -142,6 +149,30 @@ function growthOfAll(lines: readonly string[], { continued, sign, given }: LineR
     variablesSize += size;
   }
   return { characters, copied, unclear: null };
+}
+
+/**
+ * The instructions as the build carries them out. What stands after ONBUILD may happen in any later
+ * stage, with the variables that there are by then, so it is repeated at each FROM. Null: this is
+ * more than `triggersMax`.
+ */
+function withTriggers(instructions: readonly Instruction[]): Instruction[] | null {
+  const all: Instruction[] = [];
+  const triggers: Instruction[] = [];
+  let triggersSize = 0;
+  let repeated = 0;
+  for (const instruction of instructions) {
+    all.push(instruction);
+    if (triggerForm.test(instruction.text)) {
+      triggers.push(instruction);
+      triggersSize += instruction.text.length;
+    } else if (stageForm.test(instruction.text)) {
+      repeated += triggersSize;
+      if (repeated > triggersMax) return null;
+      all.push(...triggers);
+    }
+  }
+  return all;
 }
 
 /** The flags at the beginning of what follows RUN; all of it, if it is unclear where they end. */
