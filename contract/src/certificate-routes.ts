@@ -25,6 +25,15 @@ export const operatorCertificate = z.strictObject({
   last_error: z.string().nullable(),
 });
 
+const certificateFile = z.strictObject({
+  /** The path of the file with the certificate. */
+  file: z.string(),
+  /** The names that it is for. */
+  names: z.array(z.string()),
+  begins_at: time,
+  ends_at: time,
+});
+
 const operatorCertificatePage = z.strictObject({
   items: z.array(operatorCertificate),
   nextToken: z.string().optional(),
@@ -42,6 +51,16 @@ export const certificateRoutes = {
     query: certificateQuery,
     status: 200,
     answer: operatorCertificatePage,
+  },
+  listCertificateFiles: {
+    method: "GET",
+    path: "/v2/operator/certificate-files",
+    about:
+      "The certificates in use from the files of SLIPWAY_TLS_CERTIFICATE, in that order. Operators only.",
+    access: "platform.manage",
+    audit: null,
+    status: 200,
+    answer: z.array(certificateFile),
   },
   renewCertificate: {
     method: "POST",

@@ -14,6 +14,7 @@ import { isDiskFull } from "#lib/disk-full.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
+import type { Certificates } from "#proxy/certificates.ts";
 import { openListener } from "#proxy/open.ts";
 import type { Listener } from "#proxy/server.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
@@ -248,6 +249,7 @@ type ListenParts = Awaited<ReturnType<typeof openCalls>> & {
 async function listen(config: Config, listenParts: ListenParts): ReturnType<typeof openListener> {
   const { management, scheduler, proxy, runUseCases, lifecycle, ownUrls, ...parts } = listenParts;
   const stopping = new AbortController();
+  let certificates: Certificates | null = null;
   const api = await openApi(config, {
     ...management.api,
     ...parts,
@@ -256,6 +258,7 @@ async function listen(config: Config, listenParts: ListenParts): ReturnType<type
     stopping: stopping.signal,
     waitReason: (appId) => scheduler.waitReason(appId),
     buildWaitReason: (appId) => scheduler.buildWaitReason(appId),
+    certificateFiles: () => certificates?.files() ?? [],
   });
   const { log, useCases } = management.api;
   const sockets = new LogSockets({ api, builds: useCases.builds, clock, log });
@@ -274,6 +277,7 @@ async function listen(config: Config, listenParts: ListenParts): ReturnType<type
       },
     },
   });
+  certificates = opened.tls?.certificates ?? null;
   // Live logs are ended, since they would keep the listener open until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));
   ownUrls.urls = urlsOf(config, opened.port);

@@ -12,12 +12,14 @@ import {
   insertCertificate,
 } from "./support/certificate-rows.ts";
 import { startGitServer } from "./support/git-server.ts";
+import { temporaryFolder } from "./support/folder.ts";
 import { lookAtAll } from "./support/every-look.ts";
 import { startManagementApi } from "./support/management-api.ts";
 import { openPages, withoutBrowser } from "./support/page-stage.ts";
 import { noPebble, startPebble } from "./support/pebble.ts";
 import { startPlatform } from "./support/platform-process.ts";
 import { addProvenDomain } from "./support/proven-domain.ts";
+import { TestAuthority } from "./support/tls-files.ts";
 import { until } from "./support/until.ts";
 
 const own = "slipway.example.org";
@@ -100,7 +102,14 @@ describe("certificates in the dashboard", { skip: withoutBrowser }, () => {
       await pebble.changeNames("add-a", { host: `${domain}.`, addresses: ["127.0.0.2"] });
       await addProvenDomain(platform, pebble, { app: "my-app", domain });
       await platform.end("SIGTERM");
-      await platform.restart({ environment: pebble.settings(own) });
+      // The operator has a certificate for another name.
+      const authority = new TestAuthority(temporaryFolder(t, "tls"));
+      const files = authority.sign("given", ["given.example.org"]);
+      const given = {
+        SLIPWAY_TLS_CERTIFICATE: files.certificateFile,
+        SLIPWAY_TLS_KEY: files.keyFile,
+      };
+      await platform.restart({ environment: { ...pebble.settings(own), ...given } });
       await until("one is issued, and the other one refused", async () => {
         const output = platform.output();
         return /certificate was issued/.test(output) && /could not be issued/.test(output);
@@ -117,6 +126,12 @@ describe("certificates in the dashboard", { skip: withoutBrowser }, () => {
       assert.match(first ?? "", /^shop\.example\.org.*failing/);
       assert.match(reason ?? "", /First failed: (?:now|.+ ago)\. Next try: \w/);
       assert.match(second ?? "", /^slipway\.example\.org.*valid.*days left/);
+
+      await operator.shows("In files");
+      const rows =
+        "[...document.querySelectorAll('section tbody tr')].map((one) => one.textContent)";
+      const [row] = (await operator.evaluate(rows)) as string[];
+      assert.match(row ?? "", /^given\.example\.orgvalid.* days left.*given.*\.pem$/);
 
       const person = await open(`/dashboard/projects/${projectId}/apps/my-app/domains`);
       await useToken(person, serviceAccountToken);

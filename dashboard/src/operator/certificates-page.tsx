@@ -72,7 +72,48 @@ export function CertificatesPage(): ReactNode {
           </>
         )}
       </Answer>
+      <Files />
     </>
+  );
+}
+
+/** The certificates in files of the operator, if there are any. */
+function Files(): ReactNode {
+  const files = useQuery({
+    queryKey: ["certificates", "files"],
+    queryFn: ({ signal }) => ask(api.GET("/v2/operator/certificate-files", { signal })),
+    refetchInterval: slowRefreshMs,
+  });
+  return (
+    <Answer of={files}>
+      {(all) =>
+        all.length === 0 ? null : (
+          <section>
+            <h2>In files</h2>
+            <p className="muted">
+              The setting <code>SLIPWAY_TLS_CERTIFICATE</code> names these files. To renew one,
+              replace its file and that of its key.
+            </p>
+            <List
+              label="Certificates in files"
+              columns={["Names", "State", "Valid until", "File"]}
+              rows={all.map(({ file, names, ends_at: endsAt }) => ({
+                key: file,
+                cells: [
+                  <Name key="names" of={names.join(", ")} isStrong />,
+                  <CertificateState
+                    key="state"
+                    of={{ state: Date.parse(endsAt) > Date.now() ? "valid" : "ended" }}
+                  />,
+                  <CertificateEnd key="end" at={endsAt} />,
+                  <Name key="file" of={file} />,
+                ],
+              }))}
+            />
+          </section>
+        )
+      }
+    </Answer>
   );
 }
 

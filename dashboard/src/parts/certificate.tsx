@@ -32,7 +32,11 @@ export function isInTrouble({ state }: Pick<Certificate, "state">): boolean {
 }
 
 /** The state of the certificate, in words. */
-export function CertificateState({ of: { state } }: { readonly of: Certificate }): ReactNode {
+export function CertificateState({
+  of: { state },
+}: {
+  readonly of: Pick<Certificate, "state">;
+}): ReactNode {
   return <State of={stateWords[state]} />;
 }
 

@@ -9,11 +9,21 @@ import { bodyOf, hostNameOf, pageWanted, showPage, type ApiCall, type Handlers }
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for certificates. */
-export function certificateHandlers({ certificates: useCases }: HandlerParts) {
+export function certificateHandlers({ certificates: useCases, certificateFiles }: HandlerParts) {
   return {
     async listCertificates(call) {
       const { pageSize, nextToken } = pageWanted(call);
       return showPage(await useCases.list({ size: pageSize, after: nextToken }), showCertificate);
+    },
+    listCertificateFiles() {
+      return Promise.resolve(
+        certificateFiles().map(({ file, names, beginsAtMs, endsAtMs }) => ({
+          file,
+          names,
+          begins_at: new Date(beginsAtMs),
+          ends_at: new Date(endsAtMs),
+        })),
+      );
     },
     async renewCertificate(call) {
       return showCertificate(await useCases.renew(nameOf(call), call.by));

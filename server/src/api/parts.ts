@@ -61,6 +61,13 @@ export type ApiParts = {
   readonly uploads: Pick<Uploads, "progress" | "receive" | "filesOf" | "stage" | "use" | "discard">;
   readonly fileRuns: FileRuns;
   readonly certificates: CertificateUseCases;
+  /** The certificates that are in use from files of the operator. */
+  readonly certificateFiles: () => readonly {
+    readonly file: string;
+    readonly names: readonly string[];
+    readonly beginsAtMs: number;
+    readonly endsAtMs: number;
+  }[];
   readonly volumes: Volumes;
   readonly volumeUploads: VolumeUploads;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;

@@ -49,6 +49,12 @@ const ciphers = [
   "ECDHE-RSA-CHACHA20-POLY1305",
 ].join(":");
 
+/** A certificate that is in use from a file. */
+type InUse = Pick<Pair, "beginsAtMs" | "endsAtMs"> & {
+  readonly file: string;
+  readonly names: string[];
+};
+
 const dayMs = 86_400_000;
 /**
  * The log tells of a certificate's end from three weeks before it. If a certificate is valid for
@@ -95,6 +101,16 @@ export class Certificates {
   /** The standard pair, with all other options of its connections. */
   get standard(): SecureContextOptions {
     return this.#standardPair?.options ?? optionsWithoutPair;
+  }
+
+  /** The certificates that are in use from the files, with their names. */
+  files(): InUse[] {
+    return this.#slots.map(({ file, pair: { leaf, beginsAtMs, endsAtMs } }) => ({
+      file,
+      names: namesOf(leaf),
+      beginsAtMs,
+      endsAtMs,
+    }));
   }
 
   /** When the first of the certificates ends, in milliseconds since 1970; null: there are none. */
@@ -189,6 +205,11 @@ class CertificateSlot {
     this.pair = pair;
     this.#seen = texts;
     parts.log.info(this.#about(), "a TLS certificate is in use");
+  }
+
+  /** The file with the certificate. */
+  get file(): string {
+    return this.#files.certificateFile;
   }
 
   async look(): Promise<void> {
@@ -286,6 +307,12 @@ function pairOf(texts: CertificateTexts): Pair | string {
   } catch (error) {
     return `OpenSSL refuses it: ${errorMessage(error)}`;
   }
+}
+
+/** The names that the certificate is for; the subject where it has no other ones. */
+function namesOf({ subjectAltName, subject }: X509Certificate): string[] {
+  const texts = (subjectAltName ?? subject).split(/, |\n/);
+  return texts.map((text) => text.replace(/^(?:DNS|IP Address):/, ""));
 }
 
 function certificateIn(text: string): X509Certificate | null {

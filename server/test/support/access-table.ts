@@ -147,6 +147,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   setWebhookSchedule: workers,
 
   listCertificates: "operators",
+  listCertificateFiles: "operators",
   renewCertificate: "operators",
   revokeCertificate: "operators",
   createCoupon: "operators",

@@ -73,6 +73,7 @@ type CallParts = Pick<
   | "shareNow"
   | "execs"
   | "health"
+  | "certificateFiles"
 >;
 
 /**
@@ -194,6 +195,7 @@ function callsOf(settings: Settings, foundation: Foundation, { runs }: Managemen
     conditionsOf: noConditions,
     shareNow: () => null,
     execs: { open: () => Promise.reject(new Error("no replica runs here")) },
+    certificateFiles: () => [],
     health: { notServing: () => null, notReady: () => Promise.resolve(null) },
   } satisfies CallParts;
 }
