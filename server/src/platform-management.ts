@@ -15,6 +15,7 @@ import { openDomains } from "#domains/open.ts";
 import { openUploads } from "#deploy/open.ts";
 import { endPushes, requestCancel } from "#deploy/end-builds.ts";
 import { rebuild, receiveBuild, receiveUpload, receiveSettings } from "#deploy/receive.ts";
+import { isAddressOrLocalhost } from "#lib/nameless-host.ts";
 import { openLogs } from "#logs/open.ts";
 import { openMembership, openPeople } from "#people/open.ts";
 import type { PushPages } from "#pushes/commit-statuses.ts";
@@ -174,11 +175,11 @@ type ApiSetting = "deploysPerMinute" | "announcements" | "requestsPerMinute" | "
 
 /** Opens the management API, which does not listen yet. */
 export async function openApi(
-  config: Pick<Config, ApiSetting | "tls">,
+  config: Pick<Config, ApiSetting | "publicUrl" | "tls">,
   {
     lifecycle,
     ...parts
-  }: Omit<ApiParts, ApiSetting | "hstsSeconds"> & Pick<Foundation, "lifecycle">,
+  }: Omit<ApiParts, ApiSetting | "hstsSeconds" | "pagesHost"> & Pick<Foundation, "lifecycle">,
 ): Promise<FastifyInstance> {
   const { deploysPerMinute, announcements, requestsPerMinute, trustedProxies } = config;
   const api = createApi({
@@ -188,8 +189,19 @@ export async function openApi(
     requestsPerMinute,
     trustedProxies,
     hstsSeconds: config.tls?.hstsSeconds ?? 0,
+    pagesHost: pagesHostOf(config),
   });
   await api.ready();
   lifecycle.onClose("api", () => api.close());
   return api;
+}
+
+/**
+ * The only name at which pages are served. Null where the platform has no HTTPS port: people may
+ * open it at any name of their network, or through a proxy that sends a name of its own choice.
+ */
+function pagesHostOf({ publicUrl, tls }: Pick<Config, "publicUrl" | "tls">): string | null {
+  if (publicUrl === null || tls === null) return null;
+  const { hostname } = new URL(publicUrl);
+  return isAddressOrLocalhost(hostname) ? null : hostname;
 }

@@ -10,6 +10,7 @@ import { test } from "node:test";
 import { brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
 import { fastify } from "fastify";
 import { DashboardFiles } from "#api/dashboard-files.ts";
+import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { OtherMethods } from "#api/other-methods.ts";
 import { addPages } from "#api/pages.ts";
 import { temporaryFolder } from "./support/folder.ts";
@@ -213,7 +214,12 @@ test("until the pages are built, every address says so, or why not, and looks ag
   const api = fastify();
   for (const method of METHODS)
     if (!api.supportedMethods.includes(method)) api.addHttpMethod(method);
-  addPages(api, new OtherMethods(api), new DashboardFiles(folder));
+  addPages(api, new OtherMethods(api), {
+    files: new DashboardFiles(folder),
+    pagesHost: null,
+    trustedProxies: new TrustedProxies([]),
+    urls: () => assert.fail("at any name, no page is refused"),
+  });
   t.after(() => api.close());
   const ask = (
     url: string,

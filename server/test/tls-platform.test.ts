@@ -23,25 +23,37 @@ test(
   async (t) => {
     const folder = temporaryFolder(t, "tls");
     const authority = new TestAuthority(folder);
-    const files = authority.sign("own", ["localhost"]);
+    const files = authority.sign("own", ["localhost", "*.example.org"]);
     const [port = "", tlsPort = "", metricsPort = ""] = await freePorts(3);
     const platform = await startPlatform(t, {
       SLIPWAY_PORT: port,
       SLIPWAY_TLS_PORT: tlsPort,
       SLIPWAY_TLS_CERTIFICATE: files.certificateFile,
       SLIPWAY_TLS_KEY: files.keyFile,
-      SLIPWAY_PUBLIC_URL: `https://localhost:${tlsPort}`,
+      SLIPWAY_PUBLIC_URL: `https://slipway.example.org:${tlsPort}`,
       SLIPWAY_HSTS_SECONDS: "600",
       SLIPWAY_METRICS_ADDRESS: `127.0.0.1:${metricsPort}`,
     });
     const shown = "\n%{http_version} %{http_code} %header{strict-transport-security}";
     const common = ["-sS", "--cacert", authority.file, "--max-time", "20", "--write-out", shown];
-    const curl = (path: string, ...more: string[]): string => {
-      const parameters = [...common, ...more, `https://localhost:${tlsPort}${path}`];
+    const curlAt = (host: string, path: string, ...more: string[]): string => {
+      const way = ["--connect-to", `${host}:${tlsPort}:localhost:${tlsPort}`];
+      const parameters = [...common, ...way, ...more, `https://${host}:${tlsPort}${path}`];
       return execFileSync("curl", parameters, { encoding: "utf8" });
     };
+    const curl = (path: string, ...more: string[]): string => curlAt("localhost", path, ...more);
     assert.match(curl("/healthz", "--http2"), /\n2 200 max-age=600$/);
     assert.match(curl("/healthz", "--http1.1"), /\n1\.1 200 max-age=600$/);
+    // A name that leads here without being an app's shows no page that people could trust.
+    for (const version of ["--http2", "--http1.1"]) {
+      assert.match(curlAt("slipway.example.org", "/docs", version), / 200 /);
+      assert.match(curlAt("localhost", "/docs", version), / 200 /);
+      for (const path of ["/", "/dashboard", "/docs"]) {
+        const answer = curlAt("shop.example.org", path, version);
+        assert.match(answer, /pages are at https:\/\/slipway\.example\.org:.* 404 /s);
+      }
+      assert.match(curlAt("shop.example.org", "/healthz", version), / 200 /);
+    }
     const { projectId, inferenceToken } = platform.bootstrap;
     const call = ["--http2", "--header", `Authorization: Bearer ${inferenceToken}`];
     assert.match(curl(`/v4/${projectId}/nobody/run`, ...call), /"message".*\n2 404 max-age=600$/s);

@@ -7,10 +7,12 @@ import { join } from "node:path";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { codingWeights } from "#lib/coding-weights.ts";
 import { Fault } from "#lib/fault.ts";
+import { isAddressOrLocalhost } from "#lib/nameless-host.ts";
 import { ownFiles } from "#lib/own-files.ts";
 import { DashboardFiles, typeOf, type DashboardFile } from "./dashboard-files.ts";
 import { escaped } from "./html-text.ts";
 import type { OtherMethods } from "./other-methods.ts";
+import type { ApiParts } from "./parts.ts";
 
 /** Allows only scripts and styles of the platform, none inline, and calls of this API only. */
 const policy =
@@ -43,14 +45,26 @@ const reference = [
 
 type Answer = (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 
+type PageParts = Pick<ApiParts, "pagesHost" | "trustedProxies" | "urls"> & {
+  readonly files?: DashboardFiles;
+};
+
 /** Adds `/dashboard` and `/docs`, and everything below them. */
 export function addPages(
   api: FastifyInstance,
   others: OtherMethods,
-  files = new DashboardFiles(),
+  { files = new DashboardFiles(), ...parts }: PageParts,
 ): void {
   const add = (url: string, answer: Answer): void => {
-    api.get(url, answer);
+    api.get(url, (request, reply) => {
+      if (!isPagesHost(request, parts)) {
+        throw new Fault(
+          "not_found",
+          `No app of this platform answers at this name, and its own pages are at ${parts.urls().dashboardUrl}.`,
+        );
+      }
+      return answer(request, reply);
+    });
     others.add(url, ["GET"]);
   };
   const sendPage: Answer = (request, reply) => {
@@ -78,6 +92,19 @@ export function addPages(
   for (const name of reference) add(`/docs/assets/${name}`, answerWith(name));
   add("/docs", answerWith("docs.html"));
   add("/", (_request, reply) => reply.redirect("/dashboard"));
+}
+
+/**
+ * Whether pages are served at the name in `Host`. A name that leads here may be anybody's, such as
+ * a domain that no app has proven. A proxy may send a name of its own choice.
+ */
+function isPagesHost(
+  { headers: { host = "" }, raw: { socket } }: FastifyRequest,
+  { pagesHost, trustedProxies }: Pick<ApiParts, "pagesHost" | "trustedProxies">,
+): boolean {
+  if (pagesHost === null || trustedProxies.has(socket.remoteAddress ?? "")) return true;
+  const name = host.toLowerCase().replace(/\.?(?::\d*)?$/, "");
+  return name === pagesHost || isAddressOrLocalhost(name);
 }
 
 function answerWith(name: string): Answer {

@@ -96,6 +96,8 @@ export type ApiParts = {
   /** The maximum number of requests per minute of one token or person. */
   readonly requestsPerMinute: number;
   readonly trustedProxies: TrustedProxies;
+  /** The only name at which pages are served, besides addresses and localhost; null: any name. */
+  readonly pagesHost: string | null;
   /** Seconds, for `Strict-Transport-Security` of encrypted answers; 0: they have no such header. */
   readonly hstsSeconds: number;
   /** The checks behind `/healthz` and `/readyz`. */

@@ -64,7 +64,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ignored,
   };
   addRoutes(api, handlersOf(all), { parts: all, others });
-  addPages(api, others);
+  addPages(api, others, parts);
   return api;
 }
 
