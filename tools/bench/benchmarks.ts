@@ -16,12 +16,14 @@ import { tls } from "./tls-bench.ts";
 import { uploads } from "./uploads.ts";
 import { usage } from "./usage.ts";
 import { volumes } from "./volumes.ts";
+import { zygotes } from "./zygotes.ts";
 
 /** The benchmarks of `main.ts` and docs/benchmarks.md. */
 export const benchmarks: readonly Benchmark[] = [
   proxy,
   tls,
   coldStart,
+  zygotes,
   step,
   rollback,
   push,
