@@ -182,7 +182,7 @@ export class ProcessZygotes implements Zygotes {
     const zygotes = [...this.#all.values()];
     for (const zygote of zygotes) this.#drop(zygote);
     const unused = zygotes.filter(({ id }) => !isUsed(id));
-    const removals = Promise.all(unused.map(({ id }) => this.#removed.get(id)));
+    const removals = Promise.all(unused.flatMap(({ id }) => this.#removed.get(id) ?? []));
     await waitUpTo(this.#options.clock, endWaitMs, removals);
     for (const zygote of unused) zygote.kill();
     await waitUpTo(this.#options.clock, endWaitMs, removals);
