@@ -1,7 +1,8 @@
 // Proves names by records in DNS (DNS-01), which also proves wildcards. `TxtRecords` changes the
 // records; this file waits until the authority can see them.
-import { Resolver } from "node:dns/promises";
+import type { Resolver } from "node:dns/promises";
 import type { Clock } from "#lib/clock.ts";
+import { newResolver } from "#lib/dns-resolver.ts";
 import { AuthorityError, type Proof, type Prover } from "./authority.ts";
 
 /** A record of the kind TXT. The name is complete, without a dot at its end. */
@@ -65,8 +66,7 @@ async function isSeen({ name, value }: TxtRecord, given: readonly string[]): Pro
   const servers = given.length > 0 ? given : await serversOf(name);
   const found = await Promise.all(
     servers.map(async (server) => {
-      const resolver = newResolver();
-      resolver.setServers([server]);
+      const resolver = resolverAt([server]);
       const texts = await resolver.resolveTxt(name).catch(() => []);
       return texts.some((pieces) => pieces.join("") === value);
     }),
@@ -76,7 +76,7 @@ async function isSeen({ name, value }: TxtRecord, given: readonly string[]): Pro
 
 /** The addresses of the name servers of the zone that holds the name; empty: none answers. */
 async function serversOf(name: string): Promise<string[]> {
-  const resolver = newResolver();
+  const resolver = resolverAt([]);
   for (const zone of zonesOf(name)) {
     const names = await resolver.resolveNs(zone).catch(() => []);
     const addresses = await Promise.all(
@@ -87,6 +87,6 @@ async function serversOf(name: string): Promise<string[]> {
   return [];
 }
 
-function newResolver(): Resolver {
-  return new Resolver({ timeout: answerMs, tries: 1 });
+function resolverAt(servers: readonly string[]): Resolver {
+  return newResolver({ servers, waitMs: answerMs, tries: 1 });
 }

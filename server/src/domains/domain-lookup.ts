@@ -1,8 +1,8 @@
 // Asks DNS for the records that prove a domain. Somebody may add a name whose name servers stay
 // silent, so each look has a deadline, and the number of looks at once is limited, for all projects
 // and for each one.
-import { Resolver } from "node:dns/promises";
 import type { Clock } from "#lib/clock.ts";
+import { newResolver } from "#lib/dns-resolver.ts";
 import { errorCode } from "#lib/error-code.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
@@ -61,9 +61,7 @@ export class DomainLookup {
 
   async #look(name: string): Promise<DnsRecords> {
     const { dnsServers, clock } = this.#options;
-    // Each look has a new resolver, which uses the machine's current name servers.
-    const resolver = new Resolver({ timeout: dnsWaitMs, tries: dnsTries });
-    if (dnsServers.length > 0) resolver.setServers(dnsServers);
+    const resolver = newResolver({ servers: dnsServers, waitMs: dnsWaitMs, tries: dnsTries });
     const texts = resolver.resolveTxt(`${challengeLabel}.${name}`);
     const answers = Promise.all([
       orNull(resolver.resolveCname(name).then((names) => names.map(plainName))),
