@@ -53,12 +53,12 @@ def run(here: str) -> None:
 
 def run_zygote(here: str, path: str, report: ReadyReport) -> None:
     """Imports the app, and goes on as each replica that somebody asks for at the Unix socket `path`."""
-    from .zygote import Zygote  # Not at the top: an ordinary start needs nothing of it.
-
     variables = {name: os.environ.pop(name) for name in NAMES if name in os.environ}
     try:
+        from .zygote import Zygote  # Not at the top: an ordinary start needs nothing of it.
+
         zygote = Zygote(path)
-    except OSError as error:
+    except (ImportError, OSError) as error:  # A Python may be built without ctypes.
         sys.stderr.write("slipway: %s\n" % error)
         report.zygote("failed", error=report_of(error))
         sys.exit(2)

@@ -27,6 +27,7 @@ from .zygote_streams import EarlyStreams
 
 BACKLOG = 1024
 MESSAGE_BYTES_MAX = 256 * 1024
+RECEIVE_BYTES = 64 * 1024
 PENDING_MAX = 256  # Connections whose message is not there yet; the oldest makes room for a new one.
 DESCRIPTORS = ("stdin", "stdout", "stderr", "ready", "root")
 CLONE = {"x86_64": 56, "aarch64": 220}  # The number of the system call.
@@ -48,28 +49,35 @@ class Start:
         self.cwd = ""
 
     def receive(self) -> bool:
-        """Takes what has come; whether all is there. Raises OSError or ValueError when nothing can come of it."""
+        """Takes what has come; whether all is there.
+
+        Raises OSError, EOFError, ValueError, KeyError or TypeError when no replica can come of it.
+        """
         data, notes, flags, _address = self.connection.recvmsg(
-            MESSAGE_BYTES_MAX, socket.CMSG_SPACE(4 * len(DESCRIPTORS)), socket.MSG_CMSG_CLOEXEC
+            RECEIVE_BYTES, socket.CMSG_SPACE(4 * len(DESCRIPTORS)), socket.MSG_CMSG_CLOEXEC
         )
         for level, kind, content in notes:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 self.descriptors += struct.unpack("%di" % (len(content) // 4), content[: len(content) // 4 * 4])
         if not data:
-            raise ConnectionResetError("the connection was closed before the message was complete")
+            raise EOFError("the connection was closed before the message was complete")
         self.message += data
         if len(self.message) > MESSAGE_BYTES_MAX:
             raise ValueError("the message is longer than %d bytes" % MESSAGE_BYTES_MAX)
         if not self.message.endswith(b"\n"):
             return False
         if flags & socket.MSG_CTRUNC or len(self.descriptors) != len(DESCRIPTORS):
-            raise ValueError("%d descriptors came, not the %d of %s" % (len(self.descriptors), len(DESCRIPTORS), DESCRIPTORS))
+            text = "%d descriptors came; needed are %d (%s)"
+            raise ValueError(text % (len(self.descriptors), len(DESCRIPTORS), ", ".join(DESCRIPTORS)))
         self._read()
         return True
 
     def _read(self) -> None:
         value = json.loads(self.message.decode("utf-8"))
-        self.namespaces, self.environment, self.cwd = value["namespaces"], value["environment"], value["cwd"]
+        self.namespaces, self.cwd = value["namespaces"], value["cwd"]
+        self.environment = dict(value["environment"])
+        if not all(type(text) is str for text in (self.cwd, *self.environment, *self.environment.values())):
+            raise ValueError("cwd, and the names and values of environment, must be text")
         if type(self.namespaces) is not int or self.namespaces & ~NAMESPACES:
             raise ValueError("namespaces is %r; allowed are the CLONE_NEW flags" % (self.namespaces,))
         self.settings = {name: self.environment.pop(name) for name in NAMES if name in self.environment}
@@ -92,10 +100,11 @@ class Zygote:
 
     def __init__(self, path: str) -> None:
         machine = os.uname().machine
-        if machine not in CLONE:
-            raise OSError("a zygote needs one of the processors %s, not %s" % (", ".join(sorted(CLONE)), machine))
+        if sys.platform != "linux" or machine not in CLONE:
+            text = "a zygote needs Linux on %s, not %s on %s"
+            raise OSError(text % (" or ".join(sorted(CLONE)), sys.platform, machine))
         self._clone_number = CLONE[machine]
-        self._libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL: no other thread may run, nor be waited for, in a clone.
+        self._libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter's lock, as a clone has it too.
         self._libc.syscall.restype = ctypes.c_long
         self._listener = listen_at(path)
         self._pending: dict = {}  # descriptor of a connection to its Start
@@ -138,7 +147,7 @@ class Zygote:
         return reasons
 
     def wait(self) -> Start:
-        """Starts replicas until this process is ended. Returns in the app's process of each, with what was asked for."""
+        """Starts replicas until this process is ended. Returns in the app's process of each, with what it is to be."""
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
         while True:
@@ -183,8 +192,9 @@ class Zygote:
             start.close()
         except BlockingIOError:
             return False
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            print_error("a replica was asked for, but %s: %s" % (type(error).__name__, error))
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            if start.message or not isinstance(error, EOFError):  # Who only connects is of no interest.
+                print_error("a replica was asked for, but %s: %s" % (type(error).__name__, error))
             if fd in self._pending:
                 self._drop(poll, fd)
             else:
@@ -223,7 +233,7 @@ class Zygote:
             self.failure = error
 
     def _after_fork(self) -> None:
-        """In each forked child, of which only one is the app's process: the first that a replica's first process forks."""
+        """In each forked child; the app's process is the one that a replica's first process forks."""
         if self._start is None or self._is_app:
             return
         self._is_app = True
@@ -241,8 +251,11 @@ class Zygote:
         child = self._libc.fork()
         if child == 0:
             os._exit(0)
-        if child > 0:
-            os.waitpid(child, 0)
+        try:
+            if child > 0:
+                os.waitpid(child, 0)
+        except ChildProcessError:
+            pass  # The app's own handler of SIGCHLD was quicker.
         end = time.monotonic() + THREADS_END_SECONDS
         while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < end:
             time.sleep(0.005)

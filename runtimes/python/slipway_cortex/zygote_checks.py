@@ -18,8 +18,11 @@ import warnings
 from .zygote_state import OpenFile, can_renew, loop_descriptors
 
 LATER = "do that in a function named _after_fork in main.py, or in the first call"
+SHARED = "%s is open (descriptor %d), which all replicas would share: " + LATER
+WRITTEN = "the file %s is open for writing (descriptor %d), in which replicas would overwrite each other: " + LATER
+OTHER = "an %s is open (descriptor %d), perhaps of an event loop or a watcher, which all replicas would share: " + LATER
 HARMLESS_DEVICES = {os.makedev(1, minor) for minor in (3, 5, 8, 9)}  # null, zero, random, urandom.
-TIMERS = ((signal.ITIMER_REAL, "ITIMER_REAL"), (signal.ITIMER_VIRTUAL, "ITIMER_VIRTUAL"), (signal.ITIMER_PROF, "ITIMER_PROF"))
+TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
 
 
 class Checks:
@@ -56,24 +59,24 @@ class Checks:
         if flags & os.O_PATH:
             return None
         if stat.S_ISSOCK(mode):
-            return "%s is open (descriptor %d), which all replicas would share: %s" % (socket_name(fd), fd, LATER)
+            return SHARED % (socket_name(fd), fd)
         if stat.S_ISFIFO(mode):
             name = "a pipe" if path.startswith("pipe:") else "the pipe %s" % path
-            return "%s is open (descriptor %d), which all replicas would share: %s" % (name, fd, LATER)
+            return SHARED % (name, fd)
         if path.startswith("/dev/nvidia"):
             return gpu_reason(path)
         if stat.S_ISCHR(mode) and device in HARMLESS_DEVICES:
             return None
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-            return "the device %s is open (descriptor %d), which all replicas would share: %s" % (path, fd, LATER)
+            return SHARED % ("the device " + path, fd)
         is_named = path.startswith("/")  # Namespaces look like regular files, and have no place in one.
         if is_named and (stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and flags & os.O_ACCMODE == os.O_RDONLY)):
             self.files.append(OpenFile(fd, path, flags))
             return None
         if is_named and stat.S_ISREG(mode):
-            return "the file %s is open for writing (descriptor %d), in which replicas would overwrite each other: %s" % (path, fd, LATER)
+            return WRITTEN % (path, fd)
         kind = path.partition(":")[2].strip("[]") or path
-        return "an open %s (descriptor %d) would be shared by all replicas; where it is an event loop's or a watcher's, make that later: %s" % (kind, fd, LATER)
+        return OTHER % (kind, fd)
 
 
 def open_descriptors() -> list:
@@ -91,15 +94,16 @@ def thread_reasons() -> list:
         if number == os.getpid():
             continue
         if number in names:
-            found.append("the thread %r was started while main.py was imported, and a copy would lack it: %s" % (names[number], LATER))
+            text = "the thread %r was started at import, and a replica would lack it: %s"
+            found.append(text % (names[number], LATER))
         else:
             strangers += 1
     if strangers:
         counted = "a thread of a library is" if strangers == 1 else "%d threads of libraries are" % strangers
         found.append(
-            "%s running, which a copy would lack. Many libraries (OpenBLAS, OpenMP, MKL) start a pool of threads when they "
-            "are imported or at their first operation; set OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1 and MKL_NUM_THREADS=1, "
-            "or leave that operation for later: %s" % (counted, LATER)
+            "%s running, which a replica would lack. Many libraries (OpenBLAS, OpenMP, MKL) start a pool of threads when "
+            "they are imported or at their first operation; set OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1 and "
+            "MKL_NUM_THREADS=1, or leave that operation for later: %s" % (counted, LATER)
         )
     return found
 
@@ -113,7 +117,18 @@ def child_reasons() -> list:
                 children += source.read().split()
         except OSError:
             continue  # The thread has ended, or the kernel does not tell.
-    return ["the process %s was started while main.py was imported, and belongs to no copy: %s" % (process_name(pid), LATER) for pid in children]
+    names = [process_name(pid) for pid in children] or (["of a name that is not known"] if has_child() else [])
+    text = "the process %s was started at import, and would be no replica's child: %s"
+    return [text % (name, LATER) for name in names]
+
+
+def has_child() -> bool:
+    """Whether there is any child process, also where the kernel does not list them."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def process_name(pid: str) -> str:
@@ -151,14 +166,15 @@ def gpu_reason(path: str) -> str:
 def signal_reasons(signals: dict) -> list:
     """Running timers, and handlers that cannot be put back."""
     found = [
-        "the timer %s is running, and a copy would lack it: %s" % (name, LATER)
-        for timer, name in TIMERS
-        if any(signal.getitimer(timer))
+        "the timer %s is running, and a replica would lack it: %s" % (name, LATER)
+        for name in TIMERS
+        if any(signal.getitimer(getattr(signal, name)))
     ]
     for number, handler in signals.items():
         if handler is None:
             name = signal.Signals(number).name
-            found.append("a library has set a handler for %s past Python, which no copy could be given: %s" % (name, LATER))
+            text = "a library has set a handler for %s past Python, which no replica could be given: %s"
+            found.append(text % (name, LATER))
     return found
 
 
@@ -166,9 +182,9 @@ def loop_reasons(loop) -> list:
     """Event loops that are not the one that the runtime has made."""
     if not can_renew(loop):
         kind = "%s.%s" % (type(loop).__module__, type(loop).__qualname__)
-        return ["the event loop is one of %s, and only asyncio's own can be copied: leave the policy as it is" % kind]
+        return ["the event loop is a %s, and only asyncio's own can be copied: leave asyncio's policy as it is" % kind]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Since Python 3.14 policies are deprecated, as before that asking without a loop.
+        warnings.simplefilter("ignore")  # Policies are deprecated since Python 3.14.
         try:
             current = asyncio.get_event_loop_policy().get_event_loop()
         except RuntimeError:
@@ -176,7 +192,8 @@ def loop_reasons(loop) -> list:
     if current is None or current is loop or current.is_closed():
         return []
     kind = "%s.%s" % (type(current).__module__, type(current).__qualname__)
-    return ["main.py has set an event loop of its own (%s), which cannot be copied: use asyncio.get_event_loop(), or %s" % (kind, LATER)]
+    text = "main.py has set an event loop of its own (%s), which cannot be copied: use asyncio.get_event_loop(), or %s"
+    return [text % (kind, LATER)]
 
 
 def socket_name(fd: int) -> str:

@@ -15,9 +15,10 @@ import traceback
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 GO_SECONDS = 60.0  # For whoever asked for the replica to set it up.
 CLOSE_RANGE = 436  # The number of the system call, the same on every processor.
-PR_CAP_AMBIENT = 47
-PR_CAP_AMBIENT_CLEAR_ALL = 4
-CAPABILITY_VERSION = 0x20080522  # The third, with two words for each set.
+AMBIENT_CLEAR_ALL = [ctypes.c_ulong(word) for word in (47, 4, 0, 0, 0)]  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL.
+CAPABILITY_HEADER = (ctypes.c_uint32 * 2)(0x20080522, 0)  # Of this process, in the third version of the call.
+# None: effective, permitted and inheritable, of capabilities 0 to 31, then of the rest.
+CAPABILITY_SETS = (ctypes.c_uint32 * 6)()
 
 
 def go_on_as_app(start, zygote_pid: int, libc, let_go, prepare) -> None:
@@ -125,13 +126,11 @@ def end_others() -> None:
 
 def drop_capabilities(libc) -> None:
     """Gives up every capability of this process. Raises OSError when it keeps one."""
-    words = ctypes.c_ulong
-    libc.prctl(words(PR_CAP_AMBIENT), words(PR_CAP_AMBIENT_CLEAR_ALL), words(0), words(0), words(0))
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
-    sets = (ctypes.c_uint32 * 6)()  # Effective, permitted and inheritable, of capabilities 0 to 31, then of the rest.
-    libc.capset(header, sets)
+    libc.prctl(*AMBIENT_CLEAR_ALL)
+    libc.capset(CAPABILITY_HEADER, CAPABILITY_SETS)
     # What those answer does not matter, as a process without capabilities need not be able to drop them.
-    if libc.capget(header, sets) != 0 or sets[0] or sets[1] or sets[3] or sets[4]:
+    kept = type(CAPABILITY_SETS)()
+    if libc.capget(CAPABILITY_HEADER, kept) != 0 or kept[0] or kept[1] or kept[3] or kept[4]:
         raise OSError("the replica cannot give up its capabilities")
 
 

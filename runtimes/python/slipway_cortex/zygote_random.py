@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import random
-import ssl
 import sys
 import weakref
 
@@ -25,7 +24,8 @@ class Randomness:
         self._unseeded: weakref.WeakSet = weakref.WeakSet([random._inst])
         self._entropy: set = set()  # What numpy got from the system, as numbers.
         self._numpy_seeded = None  # Whether the last numpy.random.seed() had a seed; None: it was not called.
-        self._put_back: list = []
+        self._key = None  # With which processes of multiprocessing know each other.
+        self._put_back: list = []  # (owner, name, value before, value now)
         self._state = None
         self._sequences: list = []
         self._bit_generators: list = []
@@ -55,20 +55,25 @@ class Randomness:
         self._replace(random, "setstate", random._inst.setstate)
         self._replace(random, "_urandom", noting_urandom)
         sys.meta_path.insert(0, AfterImport("numpy.random.mtrand", self._note_numpy))
+        sys.meta_path.insert(0, AfterImport("multiprocessing.process", self._note_key))
 
     def settle(self, folder: str) -> None:
         """Ends that, and finds the generators that are to be renewed. `folder` is the app's."""
-        for owner, name, value in reversed(self._put_back):
-            setattr(owner, name, value)
+        packages = [sys.modules[name] for name in ("numpy.random",) if name in sys.modules]  # It has names of its part.
+        for owner, name, value, replaced in reversed(self._put_back):
+            for holder in (owner, *packages):
+                if vars(holder).get(name) is replaced:
+                    setattr(holder, name, value)
         sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder) is not AfterImport]
         if random._inst not in self._unseeded:
             self._state = random.getstate()
         self._find_numpy()
         self._find_torch(folder)
+        self._renew_ssl()  # The first use reads OpenSSL's configuration, which takes milliseconds.
 
     def renew(self) -> None:
         """In a replica: new state for all that got theirs from the system."""
-        ssl.RAND_add(os.urandom(32), 32.0)
+        self._renew_ssl()
         for generator in list(self._unseeded):
             generator.seed()
         for sequence in self._sequences:
@@ -80,31 +85,41 @@ class Randomness:
         for generator in self._torch_generators:
             generator.manual_seed(int.from_bytes(os.urandom(8), "big") >> 11)
         renew_uuid()
-        process = sys.modules.get("multiprocessing.process")
-        if process is not None:
-            process.current_process().authkey = os.urandom(32)
+        process = sys.modules["multiprocessing.process"].current_process() if self._key else None
+        if process is not None and process.authkey is self._key:  # Else the app has set one.
+            process.authkey = os.urandom(32)
 
     def restore(self) -> None:
         """In the app's process: `random` was seeded by the fork, also where the app had done so."""
         if self._state is not None:
             random.setstate(self._state)
 
+    def _renew_ssl(self) -> None:
+        """OpenSSL sees a fork by itself; what it gets here is beside what it then gets from the system."""
+        module = sys.modules.get("ssl")
+        if module is not None:
+            module.RAND_add(os.urandom(32), 32.0)
+
     def _replace(self, owner, name: str, value) -> None:
-        self._put_back.append((owner, name, vars(owner)[name]))
+        self._put_back.append((owner, name, vars(owner)[name], value))
         setattr(owner, name, value)
 
     def _note_numpy(self, module) -> None:
         seed, set_state = module.seed, module.set_state
 
-        def noting_seed(seed_given=None):
-            self._numpy_seeded = seed_given is not None
-            return seed(seed_given)
+        def noting_seed(*given, **named):
+            self._numpy_seeded = any(value is not None for value in (*given, *named.values()))
+            return seed(*given, **named)
 
-        def noting_set_state(state):
+        def noting_set_state(*given, **named):
             self._numpy_seeded = True
-            return set_state(state)
+            return set_state(*given, **named)
 
-        module.seed, module.set_state = noting_seed, noting_set_state
+        self._replace(module, "seed", noting_seed)
+        self._replace(module, "set_state", noting_set_state)
+
+    def _note_key(self, module) -> None:
+        self._key = module.current_process().authkey
 
     def _find_numpy(self) -> None:
         module = sys.modules.get("numpy.random.bit_generator")

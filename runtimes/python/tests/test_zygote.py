@@ -78,9 +78,8 @@ class StartTest(ZygoteTest):
         self.assertIn("SLIPWAY_CONCURRENCY is '0'", replica.report()["error"])
         self.assertEqual(replica.wait(), 2)
         replica = self.forked(zygote, ready=False, cwd="/nowhere")
-        self.assertEqual(
-            replica.report(), {"ready": False, "error": "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere'"}
-        )
+        error = "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere'"
+        self.assertEqual(replica.report(), {"ready": False, "error": error})
         self.assertEqual(replica.wait(), 1)
 
     def test_keeps_the_settings_that_the_zygote_was_given(self):
@@ -165,16 +164,17 @@ libc.pthread_create(ctypes.byref(thread), None, libc.pause, None)
         self.refuses(child, "the process 'sleep' (")
 
     def test_names_what_is_open(self):
-        self.refuses("import socket\na = socket.create_server(('127.0.0.1', 0))", "a socket that listens at 127.0.0.1:")
-        pair = "import socket\na = socket.create_server(('127.0.0.1', 0))\nb = socket.create_connection(a.getsockname())"
-        self.refuses(pair, "a connection to 127.0.0.1:")
+        server = "import socket\na = socket.create_server(('127.0.0.1', 0))\n"
+        self.refuses(server, "a socket that listens at 127.0.0.1:")
+        self.refuses(server + "b = socket.create_connection(a.getsockname())", "a connection to 127.0.0.1:")
         self.refuses("import os\nends = os.pipe()", "a pipe is open")
-        self.refuses("import select\na = select.epoll()", "an open eventpoll")
+        self.refuses("import select\na = select.epoll()", "an eventpoll is open")
         self.refuses("import os\na = os.open('/dev/full', os.O_RDONLY)", "the device /dev/full")
         self.refuses("a = open('log.txt', 'a')", "log.txt is open for writing")
-        self.refuses("import sqlite3\na = sqlite3.connect('app.db')\na.execute('create table t (x)')", "app.db is open for writing")
-        fine = "import os\na = [open('/dev/null', 'w'), open('/dev/urandom', 'rb'), open('main.py'), os.open('/', os.O_RDONLY)]\n"
-        self.zygote(fine + ECHO)
+        database = "import sqlite3\na = sqlite3.connect('app.db')\na.execute('create table t (x)')"
+        self.refuses(database, "app.db is open for writing")
+        fine = "import os\na = [open('/dev/null', 'w'), open('/dev/urandom', 'rb'), open('main.py')]\n"
+        self.zygote(fine + "b = os.open('/', os.O_RDONLY)\n" + ECHO)
 
     def test_names_all_at_once(self):
         reasons = self.refuses("import os\nends = os.pipe()\na = open('log.txt', 'a')")
@@ -192,7 +192,7 @@ class Policy(asyncio.DefaultEventLoopPolicy):
 asyncio.get_event_loop().close()
 asyncio.set_event_loop_policy(Policy())
 """
-        self.refuses(loop, "the event loop is one of main.Loop")
+        self.refuses(loop, "the event loop is a main.Loop")
     def test_starts_when_a_library_ends_its_threads_before_a_fork(self):
         # As OpenBLAS does, which starts its threads when numpy is imported.
         source = """

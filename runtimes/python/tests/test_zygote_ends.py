@@ -2,9 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import unittest
 
-from support import until
+from support import RUNTIME, until
 from zygote_support import ALL_NAMESPACES, ZygoteTest, children_of, is_there
 
 ECHO = "def run(value=None): return value"
@@ -133,7 +135,8 @@ class NamespaceTest(ZygoteTest):
             self.assertTrue(without_capabilities(pid))
         self.assertFalse(without_capabilities(zygote.process.pid))
         for kind in ("pid", "mnt", "ipc", "net"):
-            self.assertNotEqual(*(os.readlink("/proc/%d/ns/%s" % (pid, kind)) for pid in (replica.app, zygote.process.pid)))
+            pids = (replica.app, zygote.process.pid)
+            self.assertNotEqual(*(os.readlink("/proc/%d/ns/%s" % (pid, kind)) for pid in pids))
 
     def test_removes_orphans_that_have_ended(self):
         zygote = self.zygote(self.SOURCE)
@@ -144,6 +147,14 @@ class NamespaceTest(ZygoteTest):
         (orphan,) = set(children_of(replica.first)) - {replica.app}
         os.kill(orphan, signal.SIGKILL)
         until(lambda: children_of(replica.first) == [replica.app])
+
+    def test_gives_the_app_another_process_id_than_the_zygote_s(self):
+        # As first process of a namespace, whose first child has id 2.
+        code = "from slipway_cortex.zygote_process import fork_app; import os\npid = fork_app(2)\n"
+        code += "print(pid, flush=True) if pid else os._exit(0)"
+        command = ["unshare", "--pid", "--fork", sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=RUNTIME, stdout=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.stdout, b"3\n")
 
     def test_ends_the_other_processes_when_it_is_stopped(self):
         zygote = self.zygote(self.SOURCE)

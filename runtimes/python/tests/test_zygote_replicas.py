@@ -19,6 +19,11 @@ def run():
 """
 
 
+def kinds(paths):
+    """What kinds of descriptors they are, of which each has its path."""
+    return sorted(path.partition(":")[0].rpartition("/")[2] for path in paths.values())
+
+
 class OwnTest(ZygoteTest):
     """What each replica has for itself."""
 
@@ -70,13 +75,14 @@ class OwnTest(ZygoteTest):
         %s
         before = numpy.random.random()
         big = 122807528840384100672342137672332424406
-        seeded = [default_rng(42), default_rng(big), numpy.random.RandomState(3), default_rng(SeedSequence(5).spawn(1)[0])]
+        spawned = default_rng(SeedSequence(5).spawn(1)[0])
+        seeded = [default_rng(42), default_rng(big), numpy.random.RandomState(3), spawned]
         own = [default_rng(), numpy.random.RandomState(), numpy.random.Generator(numpy.random.Philox())]
         sequence = SeedSequence()
-        def draw():
-            drawn = [float(numpy.random.random())] + [float(one.random(1)[0]) if hasattr(one, "random") else one.rand() for one in own]
-            return drawn + [int(one.generate_state(1)[0]) for one in sequence.spawn(1)]
-        def run(): return [[float(one.random_sample() if hasattr(one, "random_sample") else one.random()) for one in seeded], draw()]
+        def numbers(generators): return [float(one.uniform()) for one in generators]
+        def run():
+            spawned = int(sequence.spawn(1)[0].generate_state(1)[0])
+            return [numbers(seeded), [float(numpy.random.random()), *numbers(own), spawned]]
         """
         first, second, ordinary = self.two(source % "")
         self.assertEqual(first[0], ordinary[0])
@@ -85,7 +91,7 @@ class OwnTest(ZygoteTest):
             self.assertNotEqual(one, other)
         first, second, ordinary = self.two(source % "numpy.random.seed(42)")
         self.assertEqual([first[1][0], second[1][0]], [ordinary[1][0]] * 2)
-        first, second, _ordinary = self.two(source % "numpy.random.seed(42)\n        numpy.random.seed()")
+        first, second, _ordinary = self.two(source % "numpy.random.seed(seed=42)\n        numpy.random.seed()")
         self.assertNotEqual(first[1][0], second[1][0])
 
     def test_random_numbers_of_torch(self):
@@ -120,7 +126,8 @@ class OwnTest(ZygoteTest):
         data.seek(3)
         inherited = os.open("data.txt", os.O_RDONLY)
         os.set_inheritable(inherited, True)
-        def run(count): return [data.read(count).decode(), os.get_inheritable(inherited), os.get_inheritable(data.fileno())]
+        kept = [inherited, data.fileno()]
+        def run(count): return [data.read(count).decode(), *map(os.get_inheritable, kept)]
         """
         zygote = self.zygote(source, {"data.txt": "0123456789"})
         first, second = self.forked(zygote), self.forked(zygote)
@@ -230,12 +237,12 @@ class OwnTest(ZygoteTest):
             with Replica(DESCRIPTORS) as ordinary:
                 expected, _pid = ordinary.call("run").result
             # The same kinds as in an ordinary replica: streams, loop, port and a connection.
-            kinds = [sorted(path.partition(":")[0].rpartition("/")[2] for path in paths.values()) for paths in (found, expected)]
-            self.assertEqual(kinds[0], kinds[1])
+            self.assertEqual(kinds(found), kinds(expected))
             listing = "/proc/%d/fd" % replica.first
             self.assertEqual(len(os.listdir(listing)), 1)
             shared = set(zygote.descriptors()) & set(found.values())
-            self.assertEqual(shared - {os.devnull, "anon_inode:[eventpoll]"}, set())  # Those have no number of their own.
+            numberless = {os.devnull, "anon_inode:[eventpoll]"}
+            self.assertEqual(shared - numberless, set())
         waiting.born()
 
 if __name__ == "__main__":
