@@ -11,7 +11,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { arch, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { baseOf, engineSays, imageSize, partSizes } from "./image/engine.ts";
+import { baseOf, engineSays, partSizes } from "./image/engine.ts";
 import { fillContext, processors, type Platform } from "./image/context.ts";
 import { billOfMaterials } from "./image/bill-of-materials.ts";
 import { commonManifest } from "./pack/package-files.ts";
@@ -53,9 +53,10 @@ if (values.sbom !== undefined) {
   writeFileSync(file, `${JSON.stringify(sbom, null, 2)}\n`);
   print(`Its ${sbom.components.length} components are listed in ${file}.`);
 }
-print(`${values.tag}, ${platform}: ${megabytes(imageSize(values.tag))}`);
-for (const { name, bytes } of partSizes(values.tag))
-  print(`  ${megabytes(bytes).padStart(9)}  ${name}`);
+const parts = partSizes(values.tag);
+const wholeBytes = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+print(`${values.tag}, ${platform}: ${megabytes(wholeBytes)}`);
+for (const { name, bytes } of parts) print(`  ${megabytes(bytes).padStart(9)}  ${name}`);
 print(`Its id: ${engineSays("image", "inspect", "--format", "{{.Id}}", values.tag)}`);
 
 function build(context: string): void {

@@ -27,9 +27,10 @@ export function baseOf(reference: string): Base | null {
     reference,
   );
   if (known === null) return null;
-  const [id = "", pulled] = known.split(" ");
-  if (pulled !== undefined) return { reference: pulled, name, digest: pulled.split("@")[1] ?? "" };
-  return { reference, name, digest: id };
+  const [id = "", named] = known.split(" ");
+  // Engines with containerd's store name a digest also of images that no registry has: the id.
+  if (named === undefined || named.endsWith(id)) return { reference, name, digest: id };
+  return { reference: named, name, digest: named.split("@")[1] ?? "" };
 }
 
 /** What a command prints. Throws when it fails. */
@@ -37,11 +38,6 @@ export function engineSays(...words: readonly string[]): string {
   const said = ask(...words);
   if (said === null) throw new Error(`docker ${words.join(" ")} failed`);
   return said;
-}
-
-/** The bytes of the image's files. */
-export function imageSize(image: string): number {
-  return Number(engineSays("image", "inspect", "--format", "{{.Size}}", image));
 }
 
 /** The bytes of each part of the image, in the order of the Dockerfile. */
