@@ -20,7 +20,7 @@ from .zygote_state import OpenFile, can_renew, loop_descriptors
 LATER = "do that in a function named _after_fork in main.py, or in the first call"
 SHARED = "%s is open (descriptor %d), which all replicas would share: " + LATER
 WRITTEN = "the file %s is open for writing (descriptor %d), in which replicas would overwrite each other: " + LATER
-OTHER = "an %s is open (descriptor %d), perhaps of an event loop or a watcher, which all replicas would share: " + LATER
+OTHER = "%s is open (descriptor %d), perhaps of an event loop or a watcher, which all replicas would share: " + LATER
 HARMLESS_DEVICES = {os.makedev(1, minor) for minor in (3, 5, 8, 9)}  # null, zero, random, urandom.
 TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
 
@@ -75,7 +75,7 @@ class Checks:
             return None
         if is_named and stat.S_ISREG(mode):
             return WRITTEN % (path, fd)
-        kind = path.partition(":")[2].strip("[]") or path
+        kind = path.partition(":")[2].strip("[]") if path.startswith("anon_inode:") else path
         return OTHER % (kind, fd)
 
 
