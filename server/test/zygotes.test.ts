@@ -35,8 +35,6 @@ imported_by = os.getpid()
 folder = tempfile.mkdtemp()
 with open(os.path.join(folder, "import.txt"), "w") as file:
     file.write("written at import")
-with open("code.txt", "w") as file:
-    file.write("written at import")
 with open(os.path.expanduser("~/home.txt"), "w") as file:
     file.write("written at import")
 
@@ -46,7 +44,7 @@ def look():
         "token": token,
         "isForked": os.getpid() != imported_by,
         "processes": [name for name in os.listdir("/proc") if name.isdigit()],
-        "files": [open(path).read() for path in (folder + "/import.txt", "code.txt", os.path.expanduser("~/home.txt"))],
+        "files": [open(path).read() for path in (folder + "/import.txt", os.path.expanduser("~/home.txt"))],
         "uid": os.getuid(),
         "folder": os.getcwd(),
         "random": random.random(),
@@ -163,7 +161,7 @@ describe("zygotes", { skip: whySkipped() }, () => {
     for (const looked of [first, second]) {
       assert.ok(looked.isForked);
       assert.equal(looked.token, "first");
-      assert.deepEqual(looked.files, Array(3).fill("written at import"));
+      assert.deepEqual(looked.files, Array(2).fill("written at import"));
       assert.equal(looked.folder, "/cortex");
       assert.deepEqual(looked.rights, ["0000000000000000", "0000000000000000", "1"]);
       // The first process of the replica, and the app.
@@ -208,7 +206,7 @@ describe("zygotes", { skip: whySkipped() }, () => {
     command.stdin.end();
     const output = (await command.stdout.toArray()) as Buffer[];
     assert.equal(Buffer.concat(output).toString(), "first\n");
-    assert.equal((await command.ended).exitCode, 0);
+    assert.deepEqual(await command.ended, { exitCode: 0, message: null });
     await stage.end(other.replicaId);
     assert.ok((await call<Looked>(address, "look")).isForked);
     assert.equal(stage.zygoteFolders().length, 1);
@@ -267,6 +265,28 @@ log = open("/tmp/app.log", "a")
     assert.match(text, /counter/);
     assert.match(text, /\/tmp\/app\.log/);
     assert.equal((await call<Looked>(await stage.start(), "look")).isForked, false);
+  });
+
+  it("are refused to an app that writes beside its code", async (t) => {
+    const stage = await Stage.open(t, `${lookAround}\nopen("own.txt", "w").close()\n`);
+    const report = await stage.prepare();
+    assert.equal(report.kind, "refused");
+    assert.match(report.kind === "refused" ? report.reasons.join() : "", /wrote "own\.txt"/);
+  });
+
+  it("are not made where a fork would hide the app's own storage", async (t) => {
+    const stage = await Stage.open(t);
+    const spec = { ...stage.spec("zygote"), storagePath: "/home/app/data" };
+    const report = await stage.zygotes.prepare(spec, live);
+    assert.equal(report.kind, "failed");
+  });
+
+  it("may not report without end", async (t) => {
+    const stage = await Stage.open(t, `${lookAround}\nos.ftruncate(3, 1_000_000_000)\n`);
+    assert.deepEqual(await stage.prepare(), {
+      kind: "failed",
+      reason: "its report is too long",
+    });
   });
 
   it("tell that the import failed, or was given up", async (t) => {

@@ -67,6 +67,8 @@ def run_zygote(here: str, path: str, report: ReadyReport) -> None:
     let_go_after_fork(descriptors)
     zygote.watch()
     loop = new_loop()
+    writes_no_bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # Replicas cannot have what is written beside the code.
     module = attempt(import_app, lambda error: report.zygote("failed", error=report_of(error)), LEAVING_SECONDS)
     loop = usable(loop)
     reasons = zygote.settle(loop, report.descriptors())
@@ -75,6 +77,7 @@ def run_zygote(here: str, path: str, report: ReadyReport) -> None:
         leave(0, LEAVING_SECONDS)
     report.zygote("ready")
     start = zygote.wait()
+    sys.dont_write_bytecode = writes_no_bytecode
     # From here on this is the app's process of a replica.
     report = ReadyReport(start.ready_fd)
     variables.update(start.settings)

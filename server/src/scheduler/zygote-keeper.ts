@@ -1,7 +1,7 @@
 // Keeps zygotes of the releases that were used lately, so that their next replicas start without an
 // import. Makes one at a time, after a replica of the release has become ready in the ordinary way.
 import type { Driver, ReplicaSpec, ZygoteReport, ZygoteState } from "#drivers/driver.ts";
-import type { ReleaseId } from "#lib/ids.ts";
+import type { ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { RouteSource, SchedulerRoute } from "./app-state.ts";
@@ -25,6 +25,8 @@ type ZygoteKeeperParts = Pick<Foundation, "clock" | "log"> & {
 };
 
 const turnEveryMs = 5_000;
+/** How old a zygote may become: what the import has read is as old. */
+const ageMaxMs = 24 * 3_600_000;
 /** How long after a failure the same release is tried again. */
 const retryMs = 600_000;
 /** How long the import of an app may take. */
@@ -40,6 +42,8 @@ type Tried = {
   notice: string | null;
 };
 
+type Made = { readonly id: ReplicaId; readonly atMs: number; readonly restarts: number };
+
 /** Makes and ends zygotes, from `start` to `stop`. */
 export class ZygoteKeeper {
   readonly #parts: ZygoteKeeperParts;
@@ -47,8 +51,8 @@ export class ZygoteKeeper {
   readonly #reader: ReturnType<UsageSampler["reader"]>;
   /** The memory of replicas that have become ready, by release; what is here can be imported. */
   readonly #imported = new Map<ReleaseId, number>();
-  /** How often an app had been restarted when its zygote was made. */
-  readonly #restarts = new Map<ReleaseId, number>();
+  /** The zygote of each release, when it was made, and how often its app was restarted then. */
+  readonly #made = new Map<ReleaseId, Made>();
   readonly #tried = new Map<ReleaseId, Tried>();
   #preparing: Promise<void> | null = null;
   readonly #abort = new AbortController();
@@ -88,10 +92,11 @@ export class ZygoteKeeper {
     await this.#seeImported();
     const routes = [...this.#parts.routes.all()];
     this.#forgetOthers(routes);
+    this.#seeEnded(zygotes.list());
     for (const zygote of zygotes.list()) await this.#endOutdated(zygote);
     const candidates = routes.flatMap((route) => this.#candidatesOf(route));
     const plan = planZygotes(candidates, zygotes.list(), budgetBytes);
-    for (const id of plan.ends) zygotes.end(id);
+    for (const id of plan.ends) this.#end(id);
     const { next } = plan;
     if (next === null || this.#preparing !== null) return;
     this.#preparing = this.#prepare(next).finally(() => {
@@ -123,7 +128,7 @@ export class ZygoteKeeper {
   /** Forgets releases that take no calls any more. */
   #forgetOthers(routes: readonly SchedulerRoute[]): void {
     const served = new Set(routes.flatMap(({ live }) => live?.releaseId ?? []));
-    for (const known of [this.#imported, this.#restarts, this.#tried])
+    for (const known of [this.#imported, this.#made, this.#tried])
       for (const releaseId of known.keys()) if (!served.has(releaseId)) known.delete(releaseId);
   }
 
@@ -141,12 +146,30 @@ export class ZygoteKeeper {
 
   /** Ends a zygote whose app was restarted since, or has other variables now. */
   async #endOutdated({ id, appId, releaseId }: ZygoteState): Promise<void> {
-    const { driver, routes, starter } = this.#parts;
+    const { driver, routes, starter, clock } = this.#parts;
     const route = routes.byAppId(appId);
     if (route?.live?.releaseId !== releaseId) return;
-    const isRestarted = this.#restarts.get(releaseId) !== route.restarts;
-    const spec = isRestarted ? null : await starter.specOf({ appId, releaseId });
-    if (spec === null || driver.zygotes?.has(spec) !== true) driver.zygotes?.end(id);
+    const { atMs = 0, restarts } = this.#made.get(releaseId) ?? {};
+    const isOld = clock.monotonicMs() - atMs > ageMaxMs;
+    const isOutdated = isOld || restarts !== route.restarts;
+    const spec = isOutdated ? null : await starter.specOf({ appId, releaseId });
+    if (spec === null || driver.zygotes?.has(spec) !== true) this.#end(id);
+  }
+
+  #end(id: ReplicaId): void {
+    for (const [releaseId, made] of this.#made) if (made.id === id) this.#made.delete(releaseId);
+    this.#parts.driver.zygotes?.end(id);
+  }
+
+  /** Waits with the next try where a zygote has ended without being asked to. */
+  #seeEnded(zygotes: readonly ZygoteState[]): void {
+    const againAtMs = this.#parts.clock.monotonicMs() + retryMs;
+    const ids = new Set(zygotes.map(({ id }) => id));
+    for (const [releaseId, { id }] of this.#made) {
+      if (ids.has(id)) continue;
+      this.#made.delete(releaseId);
+      this.#tried.set(releaseId, { againAtMs, notice: null });
+    }
   }
 
   async #prepare({ appId, releaseId }: ZygoteCandidate): Promise<void> {
@@ -159,7 +182,8 @@ export class ZygoteKeeper {
       const spec = await starter.specOf({ appId, releaseId });
       const signal = AbortSignal.any([this.#abort.signal, slow.signal]);
       const report = await driver.zygotes.prepare(spec, signal);
-      this.#restarts.set(releaseId, restarts);
+      if (report.kind === "ready")
+        this.#made.set(releaseId, { id: spec.replicaId, atMs: clock.monotonicMs(), restarts });
       if (!signal.aborted || slow.signal.aborted) this.#note(report, spec);
     } catch (error) {
       this.#tried.set(releaseId, { againAtMs: clock.monotonicMs() + retryMs, notice: null });
@@ -177,7 +201,7 @@ export class ZygoteKeeper {
     }
     const isRefused = report.kind === "refused";
     const againAtMs = isRefused ? Number.POSITIVE_INFINITY : clock.monotonicMs() + retryMs;
-    const notice = isRefused ? refusedText(report.reasons) : null;
+    const notice = refusedText(isRefused ? report.reasons : [report.reason]);
     this.#tried.set(releaseId, { againAtMs, notice });
     log.info({ appId, releaseId, report }, "replicas of a release are not forked");
   }

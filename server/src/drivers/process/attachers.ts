@@ -36,8 +36,8 @@ export type AttachRequest = {
     readonly rules: string;
   } | null;
   readonly mounts: readonly ForkMount[];
-  /** The file by which further programs enter the sandbox. */
-  readonly entry: { readonly path: string; readonly text: string };
+  /** The file `enter` by which further programs enter the sandbox, in a file system of its own. */
+  readonly entry: { readonly folder: string; readonly text: string };
 };
 
 /** A Python of the machine, in the folders that every sandbox shows. */

@@ -31,6 +31,8 @@ export type CgroupLimits = {
   readonly cpuCores: number | null;
   /** The maximum number of processes and threads. */
   readonly tasksMax: number;
+  /** False: when the kernel kills a process for lack of memory, it spares the others. */
+  readonly endsTogether?: false;
 };
 
 /**
@@ -141,7 +143,7 @@ function settingsOf(
     ["memory.max", memory, true],
     ["memory.swap.max", "0", false],
     // Kill the whole group: an app that continues without its workers is useless.
-    ["memory.oom.group", "1", false],
+    ["memory.oom.group", limits.endsTogether === false ? "0" : "1", false],
   ];
 }
 

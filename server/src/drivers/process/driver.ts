@@ -119,7 +119,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       log,
       turn: () => {
         for (const replica of this.replicas.values()) replica.look();
-        this.zygotes.look();
+        this.zygotes.look((id) => this.#forksOf(id).length > 0);
         this.#shells.dropStale();
         return Promise.resolve();
       },
@@ -280,10 +280,10 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
   ): Promise<RunningExec> {
     const { sandbox, clock } = this.#options;
     const { replicaId, cgroup = [], zygoteId } = record;
-    const isForked = zygoteId !== undefined;
+    const forked = zygoteId === undefined ? null : readPid(this.#pathsOf(replicaId));
     if (pid === null) throw new ExecRefused(replicaNotRunning);
     return await Promise.resolve(
-      execInSandbox({ replicaId, pid, cgroup, sandbox, clock, isForked }, command),
+      execInSandbox({ replicaId, pid, cgroup, sandbox, clock, forked }, command),
     );
   }
 

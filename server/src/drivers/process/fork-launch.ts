@@ -41,7 +41,6 @@ export function prepareFork(paths: ReplicaPaths, zygote: ForkSource): Fork {
 export type ForkParts = Fork & {
   readonly paths: ReplicaPaths;
   readonly cgroup: Cgroup;
-  readonly replicaId: ReplicaId;
   readonly appDir: string;
   readonly egressCidrs: readonly string[] | null;
   /** The replica's memory, which also bounds its shared memory. */
@@ -50,7 +49,7 @@ export type ForkParts = Fork & {
 
 /** What the attacher gets on standard input. It has secrets: it is never logged. */
 export function attachRequest(run: sandboxes.SandboxedRun, parts: ForkParts): AttachRequest {
-  const { paths, cgroup, attacher, zygote, replicaId, appDir, egressCidrs } = parts;
+  const { paths, cgroup, attacher, zygote, appDir, egressCidrs } = parts;
   const { imported, sandbox } = zygote;
   const network = sandboxes.ownNetwork(sandbox);
   const { mount, ipc, pid } = newNamespaces;
@@ -69,10 +68,7 @@ export function attachRequest(run: sandboxes.SandboxedRun, parts: ForkParts): At
     cgroupFiles: filesOf(cgroup),
     network: attacher.address && { link: linkLines(attacher.address.address), rules },
     mounts: forkMounts({ paths, appDir, imported, sharedMemoryBytes: parts.memoryBytes }, sandbox),
-    entry: {
-      path: sandboxes.entryPath(replicaId),
-      text: sandboxes.entryText(sandbox, run),
-    },
+    entry: { folder: sandboxes.forkEntryDir, text: sandboxes.entryText(sandbox, run) },
   };
 }
 

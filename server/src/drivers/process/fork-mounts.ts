@@ -1,6 +1,6 @@
-// The mounts that make the copy of a zygote's sandbox the sandbox of one replica: /tmp, home and
-// code of its own, in which it finds what the import has written, and its own /proc, shared memory,
-// terminals and message queues. All else stays: those mounts are read-only, or shared by all
+// The mounts that make the copy of a zygote's sandbox the sandbox of one replica: /tmp and home,
+// in which it finds what the import has written, and its own code, /proc, shared memory, terminals
+// and message queues. All else stays: those mounts are read-only, or shared by all
 // replicas of the project. Pure.
 import type { ReplicaPaths } from "./replica-files.ts";
 import { homePath, listenPath } from "./replica-program.ts";
@@ -18,11 +18,10 @@ export type ForkMount =
       readonly attributes: readonly ("nosuid" | "nodev" | "noexec")[];
     };
 
-/** Folders with what the zygote wrote during the import; null: nothing. They no longer change. */
+/** Folders with what the zygote wrote during the import; null: nothing. */
 export type ImportedFiles = {
   readonly home: string | null;
   readonly temporary: string | null;
-  readonly code: string | null;
 };
 
 /** The replica's own folders, and those that it shares with its zygote. */
@@ -65,7 +64,6 @@ export function forkMounts(
     ],
     attributes: ["nosuid", "nodev"],
   };
-  const codeLayers = imported.code === null ? appDir : `${imported.code}:${appDir}`;
   return [
     processes("/proc"),
     processes(at("/proc")),
@@ -76,7 +74,7 @@ export function forkMounts(
     { kind: "alias", from: at("/tmp"), at: at("/var/tmp") },
     written(imported.home, paths.home, { work: paths.homeWork, at: at(homePath) }),
     { kind: "bind", from: paths.listen, at: at(listenPath) },
-    overlay(codeLayers, paths.code, { work: paths.overlayWork, at: at(appDir) }),
+    overlay(appDir, paths.code, { work: paths.overlayWork, at: at(appDir) }),
     { kind: "alias", from: at(appDir), at: at(codeAlias) },
   ];
 }

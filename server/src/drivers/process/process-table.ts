@@ -20,6 +20,12 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return stat !== null && stat.startTicks === identity.startTicks && !/[ZX]/.test(stat.state);
 }
 
+/** The identity of a process; null when it has ended. */
+export function identityOf(pid: number): ProcessIdentity | null {
+  const stat = parseStat(readText(`/proc/${pid}/stat`));
+  return stat === null ? null : { pid, group: stat.group, startTicks: stat.startTicks };
+}
+
 /**
  * How long a replica has run, according to the kernel and independent of clock changes; undefined
  * when unknown here.

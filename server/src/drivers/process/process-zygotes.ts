@@ -17,9 +17,12 @@ import { addAbortListener } from "node:events";
 import { Attachers, machinePython } from "./attachers.ts";
 import type { ForkSource } from "./fork-launch.ts";
 import type { Launched } from "./launch.ts";
-import { readRecord, replicaPaths } from "./replica-files.ts";
-import type { LaunchContext } from "./replica-program.ts";
+import { isAlive, signal } from "./process-table.ts";
+import { readPid, readRecord, replicaPaths } from "./replica-files.ts";
+import { homePath, type LaunchContext } from "./replica-program.ts";
 import type { Namespaces, Sandbox } from "./sandbox.ts";
+import { canOverlay, codeAlias } from "./sandbox-view.ts";
+import { isBelow } from "./system-mounts.ts";
 import { launchZygote, Zygote, type ZygoteOptions } from "./zygote.ts";
 
 export type ProcessZygotesOptions = {
@@ -55,11 +58,13 @@ export class ProcessZygotes implements Zygotes {
   readonly #all = new Map<ReplicaId, Zygote>();
   /** Resolves for each zygote when its processes have ended and its folder is removed. */
   readonly #removed = new Map<ReplicaId, Promise<void>>();
+  /** When what is left of a zygote is killed, if it has no replica then. */
+  readonly #endsAtMs = new Map<ReplicaId, number>();
 
   constructor(options: ProcessZygotesOptions) {
     this.#options = options;
     this.#attachers = new Attachers(options);
-    this.unavailable = whyUnavailable(options.sandbox);
+    this.unavailable = whyUnavailable(options);
   }
 
   /**
@@ -75,11 +80,13 @@ export class ProcessZygotes implements Zygotes {
       const paths = replicaPaths(join(zygotesDir, name));
       const record = readRecord(paths);
       if (record === null) {
+        const identity = readPid(paths);
+        if (identity !== null && isAlive(identity)) signal(identity.pid, "SIGKILL");
         await removeFolder(paths.dir);
         continue;
       }
       const zygote = this.#watch(sandbox, { child: null, paths, record });
-      if (isUsed(record.replicaId)) zygote.end();
+      if (isUsed(record.replicaId)) this.#drop(zygote);
       else zygote.kill();
     }
   }
@@ -173,8 +180,14 @@ export class ProcessZygotes implements Zygotes {
     return !this.#attachers.isEmpty;
   }
 
-  look(): void {
-    for (const zygote of this.#all.values()) zygote.look();
+  /** Looks at all zygotes. Kills what is left of one that has ended and has no replica any more. */
+  look(isUsed: (id: ReplicaId) => boolean): void {
+    const nowMs = this.#options.clock.monotonicMs();
+    for (const zygote of this.#all.values()) {
+      zygote.look();
+      const endsAtMs = this.#endsAtMs.get(zygote.id) ?? Number.POSITIVE_INFINITY;
+      if (nowMs > endsAtMs && !isUsed(zygote.id)) zygote.kill();
+    }
   }
 
   /** Ends all zygotes. Their folders stay until the next start if their replicas still run. */
@@ -204,8 +217,7 @@ export class ProcessZygotes implements Zygotes {
       .then(() => zygote.remove())
       .catch((error: unknown) => log.error({ err: error }, "could not remove a zygote"))
       .finally(() => {
-        this.#all.delete(zygote.id);
-        this.#removed.delete(zygote.id);
+        for (const known of [this.#all, this.#removed, this.#endsAtMs]) known.delete(zygote.id);
       });
     this.#removed.set(zygote.id, removed);
     return zygote;
@@ -213,6 +225,7 @@ export class ProcessZygotes implements Zygotes {
 
   #drop(zygote: Zygote): void {
     this.#forget(zygote);
+    this.#endsAtMs.set(zygote.id, this.#options.clock.monotonicMs() + endWaitMs);
     zygote.end();
   }
 
@@ -222,18 +235,28 @@ export class ProcessZygotes implements Zygotes {
   }
 }
 
-function whyUnavailable(sandbox: Sandbox): string | null {
+function whyUnavailable({ sandbox, zygotesDir }: ProcessZygotesOptions): string | null {
   if (sandbox.kind === "none") return sandbox.reason;
   if (sandbox.isUserOwned) return "the platform is not root";
   if (!sandbox.hasOverlays) return "the file system of the data folder takes no overlays";
   if (!existsSync(machinePython)) return `the machine has no ${machinePython}`;
+  if (!["x64", "arm64"].includes(process.arch)) return "only x86-64 and arm64 are supported";
+  if (!canOverlay(zygotesDir) || Buffer.byteLength(zygotesDir) > dirBytesMax)
+    return `the path of the data folder has a comma, colon or backslash, or is too long`;
   return null;
 }
 
 /** Whether replicas of `spec` can be forked at all. */
-function isForkable({ runtime, gpuCount }: ReplicaSpec): boolean {
-  return runtime === "cortex" && gpuCount === 0;
+function isForkable({ runtime, gpuCount, storagePath }: ReplicaSpec): boolean {
+  // The mounts of a fork would hide storage in these folders.
+  const isHidden = storagePath !== null && remounted.some((folder) => isBelow(storagePath, folder));
+  return runtime === "cortex" && gpuCount === 0 && !isHidden;
 }
+
+/** Folders over which a fork gets mounts of its own. */
+const remounted = ["/tmp", "/var/tmp", "/dev", "/run", homePath, codeAlias];
+/** An option of an overlay has at most 255 bytes: this, and the rest of a folder's path. */
+const dirBytesMax = 160;
 
 /** The same for two replicas that one zygote can fork. A hash, since it contains secrets. */
 function keyOf(spec: ReplicaSpec): string {

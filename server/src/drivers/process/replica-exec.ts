@@ -13,7 +13,8 @@ import type { ReplicaId } from "#lib/ids.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 import { entering, type Cgroup } from "./cgroup.ts";
 import { endMarked } from "./leftovers.ts";
-import { processesIn, signal } from "./process-table.ts";
+import { isAlive, processesIn, signal } from "./process-table.ts";
+import type { ProcessIdentity } from "./replica-files.ts";
 import { enteringSandbox, hasEntry, type Sandbox, type SandboxedCommand } from "./sandbox.ts";
 
 export type ExecScope = {
@@ -23,8 +24,8 @@ export type ExecScope = {
   readonly cgroup: Cgroup;
   readonly sandbox: Sandbox;
   readonly clock: Clock;
-  /** Whether the replica was forked from a zygote. */
-  readonly isForked: boolean;
+  /** The first process of a replica that was forked from a zygote; null: it was not. */
+  readonly forked: ProcessIdentity | null;
 };
 
 /** The program of util-linux that gives a command a terminal. */
@@ -47,7 +48,7 @@ export function execInSandbox(scope: ExecScope, exec: ExecCommand): RunningExec 
     );
   }
   // The root of a forked replica's first process is the app's view, which does not show the entry.
-  if (!scope.isForked && !hasEntry({ pid, entry: replicaId }))
+  if (scope.forked === null && !hasEntry({ pid, entry: replicaId }))
     throw new ExecRefused(
       "The replica was started by an older version of the platform. Restart the app: slipway apps restart.",
     );
@@ -63,6 +64,7 @@ export function execInSandbox(scope: ExecScope, exec: ExecCommand): RunningExec 
       enteringSandbox(sandbox, {
         pid,
         entry: replicaId,
+        isForked: scope.forked !== null,
         command,
         environment: { [execVariable]: marker },
       }),
@@ -208,8 +210,8 @@ class SandboxExec implements RunningExec {
   }
 
   #isReplicaGone(): boolean {
-    const { pid, replicaId } = this.#scope;
-    return !hasEntry({ pid, entry: replicaId });
+    const { pid, replicaId, forked } = this.#scope;
+    return forked === null ? !hasEntry({ pid, entry: replicaId }) : !isAlive(forked);
   }
 }
 

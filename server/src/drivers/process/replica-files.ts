@@ -217,7 +217,7 @@ export function readEnded(paths: ReplicaPaths): EndedRecord | null {
 /** Reads the shell's output so far. */
 export function readState(paths: ReplicaPaths): StateFile {
   // What follows the last newline is not complete yet, or empty.
-  const lines = readText(paths.state).split("\n").slice(0, -1);
+  const lines = readBegin(paths.state).split("\n").slice(0, -1);
   const exit = lines
     .map((line) => /^exit (\d+)$/.exec(line)?.[1])
     .find((code) => code !== undefined);
@@ -240,7 +240,7 @@ export function readExitTime(paths: ReplicaPaths): number | null {
 
 /** Reads the runtime's report. The app could write to that file too, so nothing is trusted. */
 export function readReport(paths: ReplicaPaths): RuntimeReport {
-  const text = readText(paths.ready);
+  const text = readBegin(paths.ready);
   const lines = text.split("\n").slice(0, -1);
   if (lines.length === 0 && Buffer.byteLength(text) >= textBytesMax)
     return { error: "the runtime's report is too long", isLast: true };
@@ -278,7 +278,7 @@ const errorCharactersMax = 1000;
 
 /** Reads the shell's identity; null until the shell has started. */
 export function readPid(paths: ReplicaPaths): ProcessIdentity | null {
-  const text = readText(paths.pid);
+  const text = readBegin(paths.pid);
   if (!text.endsWith("\n")) return null;
   const identity = parseStat(text);
   if (identity !== null) return identity;
@@ -318,7 +318,7 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
   } catch (error) {
     // Either the shell has created the file, or an earlier call of this function has, which left
     // the file empty.
-    if (errorCode(error) === "EEXIST") return readText(paths.pid) === "";
+    if (errorCode(error) === "EEXIST") return readBegin(paths.pid) === "";
     throw error;
   }
 }
@@ -355,8 +355,13 @@ export function withRightToRead<T>(path: string, open: () => T): T {
 const textBytesMax = 65_536;
 const textBuffer = Buffer.allocUnsafe(textBytesMax);
 
+/** Whether a text of `readBegin` is the whole file. */
+export function isWhole(text: string): boolean {
+  return Buffer.byteLength(text) < textBytesMax;
+}
+
 /** Reads at most the first 64 KiB of a file; returns an empty text when there is no file. */
-function readText(path: string): string {
+export function readBegin(path: string): string {
   let file: number;
   try {
     file = withRightToRead(path, () => openSync(path, "r"));

@@ -215,14 +215,24 @@ function entryCommand(sandbox: Namespaces, run: SandboxedRun): string {
  */
 export function enteringSandbox(
   sandbox: Namespaces,
-  { pid, entry, command, environment }: Pick<SandboxedRun, "command" | "environment"> & EntryRef,
+  given: Pick<SandboxedRun, "command" | "environment"> & EntryRef & { readonly isForked: boolean },
 ): SandboxedCommand {
+  const { pid, entry, command, environment, isForked } = given;
   const args = ["--target", String(pid), "--mount", "--pid", "--ipc"];
-  if (sandbox.isUserOwned) args.push("--user", "--preserve-credentials");
+  // The user namespace of a fork is one below that of its mounts.
+  if (sandbox.isUserOwned || isForked) args.push("--user", "--preserve-credentials");
   if (sandbox.network.kind === "own") args.push("--net");
   return {
     file: "nsenter",
-    args: [...args, "sh", "-c", `. ${shellQuoted(entryPath(entry))}`, "sh", ...command],
+    // The file ends with `exec`, unless it is empty, since there was no memory for it.
+    args: [
+      ...args,
+      "sh",
+      "-c",
+      `. ${shellQuoted(isForked ? forkEntryPath : entryPath(entry))}; exit ${sandboxFailedCode}`,
+      "sh",
+      ...command,
+    ],
     environment: { ...toolsEnvironment, ...environment },
   };
 }
@@ -239,8 +249,12 @@ export function hasEntry({ pid, entry }: EntryRef): boolean {
   );
 }
 
+/** The folder of a small file system that only a forked replica has, and the file in there. */
+export const forkEntryDir = "/entry";
+const forkEntryPath = `${forkEntryDir}/enter`;
+
 /** Where the file of `writeEntry` is, as seen from the root of the sandbox. */
-export function entryPath(entry: string): string {
+function entryPath(entry: string): string {
   return `/enter-${entry}`;
 }
 

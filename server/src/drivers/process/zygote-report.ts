@@ -1,7 +1,7 @@
 // What a zygote reports after it has imported its app. The app could write the file too, so nothing
 // in it is trusted.
 import type { ZygoteReport } from "#drivers/driver.ts";
-import { readText } from "./read-text.ts";
+import { isWhole, readBegin } from "./replica-files.ts";
 
 /** An app cannot have more reasons than this, and none of a greater length. */
 const reasonsMax = 20;
@@ -9,9 +9,11 @@ const reasonCharactersMax = 500;
 
 /** Reads the report; null: there is none yet. */
 export function readZygoteReport(path: string): ZygoteReport | null {
-  const [line, ...rest] = readText(path).split("\n");
+  const text = readBegin(path);
+  const [line, ...rest] = text.split("\n");
   // What follows the last newline is not complete yet.
-  if (line === undefined || rest.length === 0) return null;
+  if (line === undefined || rest.length === 0)
+    return isWhole(text) ? null : { kind: "failed", reason: "its report is too long" };
   try {
     return reportOf(JSON.parse(line) as Record<string, unknown>);
   } catch {

@@ -4,9 +4,8 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { ReplicaSpec, ZygoteReport } from "#drivers/driver.ts";
-import { writeWhole } from "#drivers/json-file.ts";
+import { readJson, writeWhole } from "#drivers/json-file.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
-import { runToEnd } from "#drivers/run-to-end.ts";
 import { sinceBootMs, type Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
@@ -15,8 +14,13 @@ import { enter, enterLines, makeGroup, niceWords, removeGroup, type Cgroup } fro
 import { isOwnVariable, zygoteSocket, zygoteSocketName, type ForkSource } from "./fork-launch.ts";
 import { claimStart, tasksMax, type Launched } from "./launch.ts";
 import { limitEgressInside } from "./network.ts";
-import { bootId, firstChild } from "./process-table.ts";
-import { readState, replicaPaths, type ReplicaRecord } from "./replica-files.ts";
+import { bootId, firstChild, identityOf, isAlive, signal } from "./process-table.ts";
+import {
+  readState,
+  replicaPaths,
+  type ProcessIdentity,
+  type ReplicaRecord,
+} from "./replica-files.ts";
 import { loopback } from "./replica-listens.ts";
 import { ReplicaLooks } from "./replica-looks.ts";
 import {
@@ -52,9 +56,8 @@ export type ZygoteOptions = Omit<Launched, "child"> & {
  * of its replicas: libraries notice by a changed id that they run in a forked process.
  */
 const idsSkipped = 30;
-
-/** The copy of files has a time limit of its own. */
-const never = new AbortController().signal;
+/** How long a zygote may take to end by itself. */
+const endWaitMs = 10_000;
 
 /** One zygote, from its launch until its folder is removed. */
 export class Zygote {
@@ -65,6 +68,9 @@ export class Zygote {
   readonly #report = Promise.withResolvers<ZygoteReport>();
   readonly #gone = Promise.withResolvers<void>();
   #source: ForkSource | null = null;
+  /** The process that has imported the app; null until it is ready. */
+  #app: ProcessIdentity | null = null;
+  #isReported = false;
 
   constructor(options: ZygoteOptions) {
     const { paths, record, child, clock, onFault } = options;
@@ -97,8 +103,7 @@ export class Zygote {
 
   /** The memory of the zygote alone, in bytes; null when unknown. */
   memoryBytes(): number | null {
-    const app = this.#shell.pid === null ? null : firstChild(this.#shell.pid);
-    return app === null ? null : memoryOf(app);
+    return this.#app === null ? null : memoryOf(this.#app.pid);
   }
 
   /** Looks at the zygote once; see `lookEveryMs`. */
@@ -106,10 +111,14 @@ export class Zygote {
     this.#looks.look();
   }
 
-  /** Asks it to end. Its replicas go on. */
+  /** Asks it to end, and kills it if it does not. Replicas that were forked from it go on. */
   end(): void {
     this.#source = null;
-    this.#shell.askToEnd();
+    const app = this.#app ?? this.#readApp();
+    // Nothing was forked before it was ready.
+    if (app === null) return this.#shell.kill();
+    this.#signal(app, "SIGTERM");
+    this.#options.clock.after(endWaitMs, () => this.#signal(app, "SIGKILL"));
   }
 
   /** Kills it, and all replicas that it has forked. */
@@ -133,10 +142,12 @@ export class Zygote {
 
   async #turn(): Promise<void> {
     const { paths } = this.#options;
-    const report = readZygoteReport(paths.ready);
+    const report = this.#isReported ? null : readZygoteReport(paths.ready);
     const isGone = this.#shell.isGone();
-    if (report?.kind === "ready" && this.#source === null && !isGone) await this.#becomeReady();
-    if (report !== null) this.#report.resolve(report);
+    if (report !== null) {
+      this.#isReported = true;
+      this.#report.resolve(report.kind === "ready" && !isGone ? this.#becomeReady() : report);
+    }
     if (!isGone) return;
     this.#source = null;
     const { complaints, exitCode } = readState(paths);
@@ -145,23 +156,41 @@ export class Zygote {
     this.#gone.resolve();
   }
 
-  /** Notes what the import has written, which replicas must find. */
-  async #becomeReady(): Promise<void> {
+  /** Notes what the import has written, which replicas must find; returns what is reported. */
+  #becomeReady(): ZygoteReport {
     const { paths, sandbox, attachers } = this.#options;
+    const [written] = readdirSync(paths.code);
+    // An overlay may not lie over files that another overlay writes to.
+    if (written !== undefined) return { kind: "refused", reasons: [wroteBesideCode(written)] };
+    const pid = this.#shell.pid === null ? null : firstChild(this.#shell.pid);
+    const app = pid === null ? null : identityOf(pid);
+    if (app === null) return { kind: "failed", reason: "it ended after the import" };
+    writeWhole(join(paths.dir, appFile), app);
+    this.#app = app;
     const home = isEmpty(paths.home) ? null : paths.home;
     const temporary = isEmpty(paths.temporary) ? null : paths.temporary;
-    const code = isEmpty(paths.code) ? null : join(paths.dir, "imported-code");
-    // An overlay may not lie over files that another overlay writes to, so these are copied.
-    if (code !== null)
-      await runToEnd("cp", ["-a", "--reflink=auto", paths.code, code], { signal: never });
-    this.#source = {
-      id: this.id,
-      sandbox,
-      attachers,
-      socket: zygoteSocket(paths),
-      imported: { home, temporary, code },
-    };
+    const imported = { home, temporary };
+    this.#source = { id: this.id, sandbox, attachers, socket: zygoteSocket(paths), imported };
+    return { kind: "ready" };
   }
+
+  /** The process that has imported the app, as an earlier process of the platform noted it. */
+  #readApp(): ProcessIdentity | null {
+    const { paths, record } = this.#options;
+    if (record.bootId !== bootId) return null;
+    return readJson(join(paths.dir, appFile)) as ProcessIdentity | null;
+  }
+
+  #signal(app: ProcessIdentity, name: NodeJS.Signals): void {
+    if (isAlive(app)) signal(app.pid, name);
+  }
+}
+
+/** The file with the identity of the process that has imported the app. */
+const appFile = "app.json";
+
+function wroteBesideCode(name: string): string {
+  return `importing main.py wrote ${JSON.stringify(name.slice(0, 100))} into the app's folder: write it to /tmp, or later`;
 }
 
 function isEmpty(folder: string): boolean {
@@ -184,6 +213,8 @@ export async function launchZygote(spec: ReplicaSpec, context: ZygoteContext): P
       memoryBytes,
       cpuCores: spec.cpuCores,
       tasksMax,
+      // The shell in it holds the sandboxes of all replicas.
+      endsTogether: false,
     });
     await prepareFolders(spec, artifact, { paths, context });
     shell = context.shells.take(paths.state);

@@ -5,8 +5,8 @@ that is done, `ready` is printed. The second line, which may come much later, is
 attachers.ts. Without one, the process ends.
 
 Runs as root, outside of every sandbox. Has the zygote clone the replica's first process into new namespaces, makes
-them the replica's own while that process waits (cgroup, network, mounts), and lets it go on. Then it becomes a shell
-that waits for what the first process reports, as long as the replica lives.
+them the replica's own while that process waits (cgroup, network, mounts), and lets it go on. Then it becomes a small
+program that waits for what the first process reports at its end.
 
 What the zygote sends is the word of an untrusted program. The kernel says which process it comes from; that process is
 held by a descriptor, and must be in the zygote's user namespace and in new namespaces of each kind.
@@ -37,14 +37,8 @@ ATTRIBUTES = {"ro": 1, "nosuid": 2, "nodev": 4, "noexec": 8}
 # Mounts that are about the namespaces of who makes them, or begin in the replica's own view.
 MADE_INSIDE = {"proc", "mqueue", "alias"}
 
-# What the shell does that this program becomes: it notes at most two lines, so that an app cannot fill the disk.
-WATCH = """
-read -r word && [ "$word" = running ] || exit 0
-echo running >&4
-read -r word code && [ "$word" = exit ] || exit 0
-case $code in "" | *[!0-9]* | ????*) exit 0 ;; esac
-echo "exit $code" >&4
-"""
+OUTPUTS = ("stdout", "stderr", "ready")
+EXIT_BYTES = len("exit 255\n")  # So much of the last report is noted, so that an app cannot fill the disk.
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -62,15 +56,19 @@ def main():
     os.chdir(request["folder"])
     state = os.open("state", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(state, 2)
-    own = [open_output(name) for name in ("stdout", "stderr", "ready")]
+    own = [open_output(name) for name in OUTPUTS]
+    # Opened twice before the app has them: so it cannot take a lease on them, which would block who reads them.
+    kept = [open_output(name) for name in OUTPUTS]
     connection = connect(request["socket"])
     begin_start(connection, request["start"], own)
     process, pidfd = born(connection)
     for descriptor in own:
         os.close(descriptor)
     network_inside = os.open("/proc/%d/ns/net" % process, os.O_RDONLY)
+    with open("/proc/%d/stat" % process, "rb") as file:
+        identity = file.read()
     check(process, pidfd, request["start"]["namespaces"], connection)
-    claim(process)
+    claim(identity)
     for path in request["cgroupFiles"]:
         write(path, str(process))
     write("/proc/%d/oom_score_adj" % process, OOM_SCORE.decode())
@@ -82,8 +80,12 @@ def main():
     for part in parts:
         if os.waitpid(part, 0)[1] != 0:
             sys.exit(FAILED)  # It has written why.
+    if select.select([pidfd], [], [], 0)[0]:
+        fail("the zygote's child has ended")
     connection.sendall(b"go\n")
-    watch(connection, state)
+    expect(connection, b"running\n")
+    os.write(state, b"running\n")
+    watch(connection, state, kept)
 
 
 def open_output(name):
@@ -141,12 +143,10 @@ def namespace(process, name):
     return os.readlink("/proc/%s/ns/%s" % (process, name))
 
 
-def claim(process):
+def claim(identity):
     """Claims the start by creating the file `pid`, unless the platform has given the start up."""
-    with open("/proc/%d/stat" % process, "rb") as file:
-        line = file.read()
     descriptor = os.open("pid", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    os.write(descriptor, line)
+    os.write(descriptor, identity)
     os.close(descriptor)
 
 
@@ -205,7 +205,12 @@ def place_mounts(request, mounts):
         at = mount["at"].encode()
         checked(mount["at"], libc.syscall(MOVE_MOUNT, descriptor, b"", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH))
     entry = request["entry"]
-    descriptor = os.open(entry["path"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    if not os.path.isdir(entry["folder"]):  # All replicas of the zygote have this folder, and each its own mount.
+        os.mkdir(entry["folder"], 0o700)
+    memory = file_system("tmpfs", [["size", "8m"], ["mode", "700"]], ["nosuid", "nodev", "noexec"])
+    at = entry["folder"].encode()
+    checked(entry["folder"], libc.syscall(MOVE_MOUNT, memory, b"", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH))
+    descriptor = os.open(entry["folder"] + "/enter", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.write(descriptor, entry["text"].encode())
     except OSError:
@@ -267,14 +272,26 @@ def program_at(name):
     return next((path for path in ("%s/%s" % (folder, name) for folder in folders) if os.path.exists(path)), name)
 
 
-def watch(connection, state):
+def expect(connection, text):
+    """Waits for this text; raises OSError when something else comes, or nothing."""
+    seen = b""
+    while len(seen) < len(text):
+        data = connection.recv(len(text) - len(seen))
+        if not data:
+            break
+        seen += data
+    if seen != text:
+        fail("the replica's first process did not start the app")
+
+
+def watch(connection, state, kept):
+    """Becomes a small program that notes the first bytes of what is reported at the end: `exit <code>`."""
     connection.settimeout(None)
     os.dup2(connection.fileno(), 0)
-    for name, number in (("stdout", 6), ("stderr", 7), ("ready", 8)):
-        # Opened again, so that the app cannot take a lease on the file, which would block who reads it.
-        os.dup2(open_output(name), number)
-    os.dup2(state, 4)
-    os.execv("/bin/sh", ["sh", "-c", WATCH])
+    for number, descriptor in enumerate(kept, 6):
+        os.dup2(descriptor, number)
+    os.dup2(state, 1)
+    os.execv(program_at("head"), ["head", "-c", str(EXIT_BYTES)])
 
 
 def write(path, text):

@@ -17,11 +17,16 @@ import sys
 EPERM, ENOSYS = 1, 38
 CAP_SYS_ADMIN = 21
 CAP_LAST = 63
+OWNER_BIT = 0x80000000  # No project has a user id with this bit.
+# The replicas of one zygote need as many of the last four kinds as there are replicas.
+NAMESPACES_MAX = {"user": 0, "uts": 0, "cgroup": 0, "time": 0, "mnt": 1000, "ipc": 1000, "pid": 1000, "net": 1000}
 READY = 3  # The descriptor for the runtime's report, the only one beside the standard ones.
 MAX_DESCRIPTORS = 1 << 20
 
 # prctl(2)
-PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 8, 22, 24, 38, 47
+PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 4, 8, 22, 24, 28
+PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
+SECBIT_NO_SETUID_FIXUP = 4
 PR_CAP_AMBIENT_RAISE = 2
 SECCOMP_MODE_FILTER = 2
 CAPABILITY_VERSION_3 = 0x20080522
@@ -88,7 +93,8 @@ def main():
     processor = PROCESSORS.get(platform.machine())
     if processor is None:
         raise OSError("no filter of system calls is known for the processor %s" % platform.machine())
-    enter_user_namespace()
+    enter_user_namespace(owner=user | OWNER_BIT)
+    bound_namespaces()
     os.chroot(view)
     os.chdir("/")
     for capability in range(CAP_LAST + 1):
@@ -108,8 +114,12 @@ def checked(what, result):
         raise OSError(number, "%s: %s" % (what, os.strerror(number)))
 
 
-def enter_user_namespace():
-    """Enters a new user namespace in which every id of the present one is the same."""
+def enter_user_namespace(owner):
+    """Enters a new user namespace in which every id of the present one is the same.
+
+    What the kernel counts for each user (namespaces, watches of files) counts for `owner`, who runs nothing, and not
+    for root, whose limits all programs of the machine would share.
+    """
     maps = {name: identity("/proc/self/" + name) for name in ("uid_map", "gid_map")}
     parent = os.getpid()
     entered_read, entered_write = os.pipe()
@@ -126,11 +136,24 @@ def enter_user_namespace():
         except OSError as error:
             sys.stderr.write("the ids of the user namespace: %s\n" % error)
             os._exit(1)
+    checked("securebits", libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0))  # Keeps the capabilities.
+    os.setresuid(-1, owner, -1)
+    checked("dumpable", libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))  # So that the other process may write the maps.
     checked("a new user namespace", libc.unshare(CLONE_NEWUSER))
     os.close(entered_write)
     os.close(entered_read)
     if os.waitpid(child, 0)[1] != 0:
         sys.exit(1)
+
+
+def bound_namespaces():
+    """Sets how many namespaces there may be in the new user namespace."""
+    for kind, most in NAMESPACES_MAX.items():
+        try:
+            with open("/proc/sys/user/max_%s_namespaces" % kind, "w") as file:
+                file.write(str(most))
+        except OSError:
+            pass  # The kernel lacks this kind.
 
 
 def identity(path):
