@@ -396,15 +396,18 @@ const coupons: WalkRows = {
   },
 };
 
-/** A certificate as a row has it; nothing is asked of an authority on this platform. */
+/** The name of the platform that walks the routes of certificates. */
+export const walkCertificate = "walk.example.org";
+
+/** A certificate as a row has it; the platform's authority does not answer. */
 async function certificate(walk: Walk): Promise<WalkCall> {
-  const name = "walk.example.org";
+  const name = walkCertificate;
   const now = new Date();
   const held = { chain: "walked", key_sealed: "", begins_at: now, ends_at: now };
   await walk.db
     .insertInto("certificates")
     .values({ name, next_try_at: now, ...held })
-    .onConflict((conflict) => conflict.doNothing())
+    .onConflict((conflict) => conflict.column("name").doUpdateSet(held))
     .execute();
   return { parts: { certificate: name } };
 }

@@ -105,10 +105,11 @@ class InterruptTest(unittest.TestCase):
         thread = threading.Thread(target=interrupts)
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
-        end = time.monotonic() + 3.0
+        enough = time.monotonic() + 3.0
+        deadline = time.monotonic() + 60.0  # Where the processors are busy, the first strike may take this long.
         try:
             thread.start()
-            while within[0] < 30 and time.monotonic() < end:
+            while within[0] < 30 and time.monotonic() < (enough if within[0] > 0 else deadline):
                 self.run_marked(marks, within, after)
         finally:
             ended.set()

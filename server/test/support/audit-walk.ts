@@ -143,7 +143,7 @@ async function callRoute(walk: Walk, id: RouteId, call: WalkCall): Promise<WalkA
   const { method } = routes[id];
   const { platform } = walk;
   const token = tokenOf(platform, callerOf(id, call));
-  const response = await fetch(`${platform.bootstrap.baseUrl}${pathOf(walk, id, call)}`, {
+  const response = await fetch(`${platform.bootstrap.localUrl}${pathOf(walk, id, call)}`, {
     method,
     redirect: "manual",
     headers: {
@@ -197,8 +197,8 @@ function tokenOf({ bootstrap }: PlatformProcess, caller: WalkCaller): string | n
   return { owner, inference, operator, nobody: null }[caller];
 }
 
-/** A port that accepts connections and never answers. */
-async function silentPort(t: TestContext): Promise<number> {
+/** A port at which connections are accepted and never answered. */
+export async function silentPort(t: TestContext): Promise<number> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);

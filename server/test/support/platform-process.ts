@@ -18,6 +18,8 @@ export type Bootstrap = {
   readonly baseUrl: string;
   readonly apiUrl: string;
   readonly dashboardUrl: string;
+  /** The platform on its own machine, where `baseUrl` may not be reachable. */
+  readonly localUrl: string;
   readonly projectId: string;
   readonly ownerEmail: string;
   readonly ownerPassword: string;
