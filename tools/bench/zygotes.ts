@@ -61,6 +61,8 @@ export const zygotes: Benchmark<{ readonly rounds: number }> = {
       manyForked: () => forked.wake(atOnce),
     };
     const starts = await alternate(cases, { rounds, print, show: (ms) => `${ms.toFixed(1)} ms` });
+    // Only then all processes of the runtime belong to the other platform.
+    await imported.asleep();
     const one = await forked.memoryMb(1);
     const ten = await forked.memoryMb(atOnce);
     const row = (what: string, all: readonly number[]): string[] => [
@@ -91,6 +93,8 @@ export const zygotes: Benchmark<{ readonly rounds: number }> = {
 type Stage = {
   /** Sends so many calls at once to the sleeping app; milliseconds until all are answered. */
   wake(count: number): Promise<number>;
+  /** Resolves when the app has no replica. */
+  asleep(): Promise<void>;
   /** The proportional set size of all processes of the app, while so many replicas run. */
   memoryMb(count: number): Promise<number>;
 };
@@ -129,6 +133,9 @@ async function openStage(
       if (answers.some(({ isForked }) => isForked !== hasZygotes))
         throw new Error("a replica was not started as intended");
       return ms;
+    },
+    async asleep() {
+      await untilAsleep(platform, [appId]);
     },
     async memoryMb(count) {
       await untilAsleep(platform, [appId]);
